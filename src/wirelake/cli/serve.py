@@ -102,6 +102,7 @@ def serve(**given: Any) -> None:
 
 def _settings(given: dict[str, Any]) -> HubSettings:
     """Return the settings of the file, with those of the flags in their place."""
+    from ..live.drive.tls import Certificate
     from ..live.hub.hub import default_settings, load_settings, with_listeners
     from ..live.hub.settings import LogSettings, MetricsSettings
 
@@ -110,9 +111,10 @@ def _settings(given: dict[str, Any]) -> HubSettings:
     named: Any = {name: path for name, path in files.items() if path is not None}
     if named:
         try:
-            settings = replace(settings, tls=replace(settings.tls, **named))
-        except ValueError:
+            tls = Certificate(**named) if settings.tls is None else replace(settings.tls, **named)
+        except TypeError:
             raise click.UsageError(_what_is_missing(files)) from None
+        settings = replace(settings, tls=tls)
     listeners = _listeners(given)
     if listeners:
         settings = with_listeners(settings, listeners)

@@ -20,8 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from urllib.parse import quote
 
-from ..web.access import is_loopback
-from ..web.http import MAX_HEAD, Refused, Request, Response, read_head, text, write_response
+from ..web.http import MAX_HEAD, Refused, Request, Response, is_loopback, read_head, text, write_response
 from ..web.sockets import bind
 from .access import Access, host_text, make_token
 from .refresh import Follower, Say, Source, first_line

@@ -1,4 +1,5 @@
-"""The part of HTTP/1.1 that wirelake needs: strict parsing of request heads, responses with security headers.
+"""The part of HTTP/1.1 that wirelake needs: strict parsing of request heads, which names of this machine they may use,
+responses with security headers.
 
 Requests have no bodies; sockets are elsewhere.
 """
@@ -7,8 +8,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from urllib.parse import parse_qsl
@@ -130,6 +132,37 @@ def _query(query: str, is_last: bool) -> dict[str, str]:
         return dict(parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="replace"))
     except ValueError:
         raise Refused(400, f"more than {MAX_FIELDS} fields in the query", is_last=is_last) from None
+
+
+# --- names of this machine: none that another site could point here, as the Host header tells
+
+
+def is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def check_host(request: Request, names: Iterable[str]) -> None:
+    """Raise Refused unless the request names localhost, an address, or one of these names: no page of another site
+    reaches us by an address, so only names can be somebody else's.
+    """
+    host = request.headers.get("host", "localhost")
+    name = re.sub(r":[0-9]{1,5}$", "", host).strip("[]").lower()
+    if not is_own_name(name) and name not in {known.lower() for known in names}:
+        raise Refused(421, f"this server does not have that name; add it to hosts if it should: {host[:64]!r}")
+
+
+def is_own_name(name: str) -> bool:
+    """Tell whether a name is localhost or an address, which no page of another site can have."""
+    if name == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 # --- responses

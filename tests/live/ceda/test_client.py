@@ -636,12 +636,6 @@ def test_what_is_taken_back_is_not_asked_for_again() -> None:
     assert values(message)[3] == '["a"]'
 
 
-def test_a_websocket_message_that_is_too_long_closes() -> None:
-    client, server = start(websocket=True)
-    client.receive_messages(server.link, [bytes(65536)], 0.0)
-    assert server.is_closed and [type(event) for event in taken(client)] == [Lost]
-
-
 def test_what_comes_over_the_old_connection_is_not_heard() -> None:
     client, server = ready()
     again = Peer(client, 2).connect(1.0)

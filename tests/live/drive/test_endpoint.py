@@ -13,7 +13,7 @@ from tests.waiting import until
 from wirelake.live.core.link import Link
 from wirelake.live.drive import endpoint as endpoint_module
 from wirelake.live.drive import pipe as pipe_module
-from wirelake.live.drive.endpoint import TO_CLIENT, TO_SERVER, Address, Policy
+from wirelake.live.drive.endpoint import TO_CLIENT, TO_SERVER, Address, Limits
 from wirelake.live.drive.pipe import FIRST_SLICE, HIGH_WATER, LEAST_SLICE, REST, Pipe
 
 
@@ -135,7 +135,7 @@ def test_a_turn_ends_when_much_is_to_be_written(monkeypatch: pytest.MonkeyPatch)
 def test_what_waits_for_its_turn_is_handled_when_the_peer_has_closed_or_others_hold_it_up() -> None:
     async def main() -> None:
         session = ToyServer()
-        async with serving(session, policy=Policy("slow")) as (server, address):
+        async with serving(session, limits=Limits(slow_reader="slow")) as (server, address):
             peer = await Peer.to(address)
             pipe = next(iter(server.endpoint.pipes.values()))
             peer.say(*[b"work 0.001" + b" " * 300] * 300, b"echo done")
@@ -242,7 +242,7 @@ def test_a_slow_reader_gets_everything_in_order_when_it_reads_at_last() -> None:
 def test_with_the_policy_slow_senders_wait_for_slow_readers() -> None:
     async def main() -> None:
         session = ToyServer()
-        async with serving(session, policy=Policy("slow", stall_seconds=SECONDS)) as (server, address):
+        async with serving(session, limits=Limits(slow_reader="slow", stall_seconds=SECONDS)) as (server, address):
             deaf = deaf_socket(address)
             sender = await Peer.to(address)
             await until(lambda: len(session.links) == 2)
@@ -275,7 +275,7 @@ def test_with_the_policy_slow_a_reader_that_stalls_is_dropped(monkeypatch: pytes
 
     async def main() -> None:
         session = ToyServer()
-        async with serving(session, policy=Policy("slow", stall_seconds=0.3)) as (server, address):
+        async with serving(session, limits=Limits(slow_reader="slow", stall_seconds=0.3)) as (server, address):
             deaf = deaf_socket(address)
             sender = await Peer.to(address)
             await until(lambda: len(session.links) == 2)
@@ -293,7 +293,7 @@ def test_with_the_policy_slow_a_reader_that_stalls_is_dropped(monkeypatch: pytes
 def test_with_the_policy_slow_who_does_not_take_its_own_answers_is_not_read_from() -> None:
     async def main() -> None:
         session = ToyServer(max_unsent=1 << 30)
-        async with serving(session, policy=Policy("slow", stall_seconds=SECONDS)) as (server, address):
+        async with serving(session, limits=Limits(slow_reader="slow", stall_seconds=SECONDS)) as (server, address):
             deaf = deaf_socket(address)
             deaf.setblocking(False)
             loop = asyncio.get_running_loop()

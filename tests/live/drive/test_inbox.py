@@ -19,21 +19,18 @@ class Transport:
     def __init__(self) -> None:
         self.is_reading = True
 
-    def pause_reading(self) -> None:
+    def stop(self, _: object) -> None:
         assert self.is_reading
         self.is_reading = False
 
-    def resume_reading(self) -> None:
+    def go(self, _: object) -> None:
         assert not self.is_reading
         self.is_reading = True
-
-    def is_closing(self) -> bool:
-        return False
 
 
 def flow(transport: Transport, urgent: list[int] | None = None) -> Flow:
     made = Flow(lambda: bool(urgent))
-    made.attach(transport)
+    made.attach(transport)  # type: ignore[arg-type]
     return made
 
 

@@ -17,8 +17,8 @@ from tests.live.toy import LINES, Peer, ToyServer, deaf_socket, run, serving
 from tests.waiting import until
 from wirelake.live.core.address import Address, show_address
 from wirelake.live.drive import endpoint as endpoint_module
-from wirelake.live.drive.endpoint import Policy
-from wirelake.live.drive.server import Certificate, Limits, Server
+from wirelake.live.drive.endpoint import Limits
+from wirelake.live.drive.server import Certificate, Server
 
 
 @pytest.fixture(scope="module")
@@ -375,7 +375,7 @@ def test_half_open_peers_are_forgotten_when_they_are_written_to(monkeypatch: pyt
 
     async def main() -> None:
         session = ToyServer()
-        async with serving(session, policy=Policy("slow", stall_seconds=0.2)) as (server, address):
+        async with serving(session, limits=Limits(slow_reader="slow", stall_seconds=0.2)) as (server, address):
             gone = [deaf_socket(address) for _ in range(10)]
             peer = await Peer.to(address)
             await until(lambda: len(session.links) == 11)

@@ -21,7 +21,8 @@ from tests.live.toy import LINES, Peer, ToyServer, run
 from tests.waiting import until
 from wirelake.live.core.address import Address
 from wirelake.live.drive import pipe as pipe_module
-from wirelake.live.drive.server import Limits, Server
+from wirelake.live.drive.endpoint import Limits
+from wirelake.live.drive.server import Server
 from wirelake.live.drive.websocket import MAX_UPGRADE, WebSocketFraming
 
 UPGRADE = (
@@ -114,8 +115,7 @@ def test_long_messages_arrive_whole() -> None:
 
 def test_a_message_of_a_client_may_be_as_long_as_the_limit_says_and_no_longer() -> None:
     async def main() -> None:
-        limits = Limits(websocket_bytes=1000)
-        async with serving(ToyServer(), limits=limits) as (_, address):
+        async with serving(ToyServer(), max_message=1000) as (_, address):
             async with connect(url(address)) as client:
                 await client.recv()
                 await client.send(b"echo " + b"a" * 995)

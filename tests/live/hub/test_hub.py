@@ -348,12 +348,11 @@ def test_limits_of_the_settings_are_those_of_the_sessions() -> None:
 def test_messages_over_websocket_have_the_limit_of_the_protocol() -> None:
     async def main() -> None:
         async with Hub(settings(BOTH)) as hub:
-            port = where(hub, "mb-ws")[1]
-            async with connect(f"ws://localhost:{port}") as client:
-                await client.recv()
-                await client.send("x" * 16_752)
-                await client.wait_closed()
-                assert (client.close_code, client.close_reason) == (1009, "")
+            for name, message in (("mb-ws", "x" * 16_752), ("ceda-ws", bytes(65_536))):
+                async with connect(f"ws://localhost:{where(hub, name)[1]}") as client:
+                    await client.send(message)
+                    await client.wait_closed()
+                    assert (client.close_code, client.close_reason) == (1009, "")
             one = await Mb.to(where(hub, "mb"))
             one.writer.write(mb_frame(b"x" * 16_751) + b"\x00\x00\x41\x70")
             assert b"MALFORMED_MESSAGE" in await one.message()

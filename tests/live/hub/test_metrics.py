@@ -48,8 +48,9 @@ def test_a_store_that_cannot_be_read_has_no_figures() -> None:
 
     async def main() -> None:
         meter = StoreMeter(read)  # type: ignore[arg-type]
+        watching = asyncio.create_task(meter.watch())
         await until(lambda: calls)
         assert meter.families == []
-        await meter.stop()
+        watching.cancel()
 
     run(main)

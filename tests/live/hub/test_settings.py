@@ -87,7 +87,7 @@ def test_the_example_shows_every_setting_and_its_default() -> None:
         assert getattr(mb, key) == getattr(MbSettings(), key)
     assert settings.memory == default_settings().memory
     assert settings.log == default_settings().log and settings.shutdown == default_settings().shutdown
-    assert settings.tls.client_ca == Path("/etc/hub/clients.pem")
+    assert settings.tls is not None and settings.tls.client_ca == Path("/etc/hub/clients.pem")
     assert settings.tap.directory == Path("/etc/hub/captures")
 
 
@@ -124,8 +124,8 @@ def test_the_example_shows_every_setting_and_its_default() -> None:
         ('[ceda.options]\ncharset = "klingon"', "ceda.options: unknown encoding: klingon"),
         ("[ceda.users]\ndemo = 1", "ceda.users.demo: has to be a text, not 1"),
         ('[ceda]\nusers = {}\nauthenticator = "a:b"', "ceda: users, users_file and authenticator exclude each other"),
-        ('[tls]\ncertificate = "a"', "tls: certificate and key belong together"),
-        ('[tls]\nclient_ca = "a"', "tls: client_ca needs certificate and key too"),
+        ('[tls]\ncertificate = "a"', "tls.key: is missing"),
+        ('[tls]\nclient_ca = "a"', "tls.certificate: is missing"),
         ('[log]\nlevel = "loud"', "log.level: has to be debug or info or warn or error, not 'loud'"),
         ("[memory]\nshare = 7", "memory: share is at most 1"),
         ("[tap]\ndirectory = []", "tap.directory: has to be a path, as a text, not a list"),

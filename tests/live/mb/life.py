@@ -57,7 +57,7 @@ class MbPlayer(Player):
         elif what < 0.85:
             self._subscribe(chance.choice(PATTERNS))
         elif what < 0.93:
-            token = self.client.serve(chance.choice(SERVED), chance.randrange(2), self.now)
+            token = self.client.subscribe(chance.choice(SERVED), self.now, "request", chance.randrange(2))
             self.open |= {token} if token is not None else set()
         elif self.in_force:
             pattern = chance.choice(sorted(self.in_force))

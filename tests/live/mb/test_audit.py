@@ -196,7 +196,7 @@ def test_no_copies_are_made_when_the_last_auditor_is_gone() -> None:
     audit.leave()
     peer.say("publish:a:1.0.0\n")
     assert audit.take() == []
-    assert broker.session.audit.listeners == ()
+    assert broker.session.outbox.auditors == ()
 
 
 def test_an_auditor_that_does_not_read_is_closed_and_nobody_else() -> None:

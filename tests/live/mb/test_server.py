@@ -64,15 +64,6 @@ def test_what_follows_a_frame_that_is_too_long_is_ignored() -> None:
     assert [said.payload for said in other.take()] == [b"1"]
 
 
-def test_a_websocket_message_that_is_too_long_closes_with_1009_and_no_reason() -> None:
-    broker = Broker()
-    peer = broker.join(MB_WS)
-    broker.session.receive_messages(peer.link, [b"x" * 16752, b"request:system.heartbeat:1.0.0\n"], 0.0)
-    assert peer.link.closing is not None
-    assert (peer.link.closing.code, peer.link.closing.reason) == (1009, "")
-    assert broker.written(peer.link) == b""
-
-
 def test_an_empty_frame_is_answered_as_malformed_and_the_connection_stays() -> None:
     broker = Broker()
     peer = broker.join()

@@ -88,7 +88,7 @@ class World:
             token = client.subscribe(draw.choice(PATTERNS), self.now)
             self.open[i] |= {token} if token else set()
         elif what == 4:
-            token = client.serve(draw.choice(PATTERNS), draw.randrange(3), self.now)
+            token = client.subscribe(draw.choice(PATTERNS), self.now, "request", draw.randrange(3))
             self.open[i] |= {token} if token else set()
         elif self.asked[i]:
             client.answer(self.asked[i].pop(), payload, self.now)
@@ -229,7 +229,7 @@ def test_request_and_response_between_our_two_ends() -> None:
     world = World(1, clients=2)
     for i in range(2):
         world.connect(i)
-    world.clients[1].serve("math.add", 1, 0.0)
+    world.clients[1].subscribe("math.add", 0.0, "request", 1)
     world.settle()
     world.drain()
     assert world.seen == {"Ready": 2}

@@ -21,6 +21,7 @@ from ..core.session import CLIENT
 from ..drive.client import Opening
 from ..drive.connection import Reconnect
 from ..drive.endpoint import Endpoint
+from ..drive.pipe import Pipe
 from ..drive.urls import Target, parse_url
 from ..drive.writer import Writer
 from . import events
@@ -111,7 +112,7 @@ class CasualClient(Application):
             session.peers.greet(link, self._loop.time(), peer)
 
         assert target.enter is not None
-        await target.enter(lambda: endpoint.new_pipe(CLIENT, known))
+        await target.enter(lambda: Pipe(endpoint, CLIENT, on_known=known))
 
     async def _until(self, ready: asyncio.Event) -> None:
         waits = [asyncio.ensure_future(event.wait()) for event in (ready, self._over)]

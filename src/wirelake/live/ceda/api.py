@@ -14,7 +14,6 @@ import asyncio
 import logging
 import random
 import secrets
-from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +23,7 @@ from msgspec.structs import replace
 
 from ...protocols.ceda import MAX_PAYLOAD
 from ...spec.declare import Cell
-from ..core.errors import AnswerError, Refused
+from ..core.errors import AnswerError, ConnectionLost, Refused
 from ..drive.client import Client, Opening, Subscription, dial
 from ..drive.connection import Dial, Reconnect
 from ..drive.inbox import MOST
@@ -62,7 +61,6 @@ class CedaClient(Client[Message, Message]):
         self._session = CedaSession(login, options, chance=random.Random(secrets.randbits(256)))
         super().__init__(dial, self._session)
         self._session.is_deaf = lambda: self._connection.flow.is_stopped
-        self._echoes: deque[asyncio.Future[None]] = deque()
 
     @property
     def connection_id(self) -> int:
@@ -123,8 +121,6 @@ class CedaClient(Client[Message, Message]):
                     self._deliver(message.topic, message, message.size)
                 case event.Answered(token=token, reply=reply, error=error):
                     self._settle(token, reply, error)
-                case event.Echoed():
-                    self._echoed(1)
                 case event.Ready():
                     self._connection.ready()
                 case event.Refused(reason=reason):
@@ -144,16 +140,6 @@ class CedaClient(Client[Message, Message]):
             for subscription in self._subscriptions:
                 if set(subscription.patterns) & {result.topics, *result.topics.split("|")}:
                     subscription._inbox.end(error)
-
-    def _echoed(self, count: int) -> None:
-        for _ in range(min(count, len(self._echoes))):
-            waiting = self._echoes.popleft()
-            if not waiting.done():
-                waiting.set_result(None)
-
-    def _lost(self, reason: str) -> None:
-        super()._lost(reason)
-        self._echoed(len(self._echoes))
 
     def subscribe(
         self,
@@ -186,12 +172,10 @@ class CedaClient(Client[Message, Message]):
 
     async def _read_by_server(self) -> None:
         """Servers do not answer subscriptions, but heartbeats, and everything in turn: so we know when it holds."""
-        echo: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._echoes.append(echo)
-        self._connection.do(self._session.beat)
-        with suppress(TimeoutError):
+        token = self._connection.do(self._session.beat)
+        with suppress(TimeoutError, ConnectionLost):
             async with asyncio.timeout(ECHO_SECONDS):
-                await echo
+                await self._answer_to(token, self._session.forget)
 
     def _unsubscribe(self, patterns: tuple[str, ...]) -> None:
         left = [pattern for pattern in patterns if all(pattern != responder.pattern for responder in self._responders)]

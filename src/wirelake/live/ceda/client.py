@@ -6,14 +6,16 @@ A client never answers a heartbeat: servers do, and two ends that both did would
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from ...codec.records import by_id
 from ...codec.subscriptions import Subscriptions
 from ...errors import DecodeError, EncodeError, LocalProtocolError
-from ...protocols.ceda import MAX_PAYLOAD, UNASSIGNED
+from ...protocols.ceda import UNASSIGNED
 from ..core.errors import AnswerError, ConnectionLost, LiveError, RequestTimeout
 from ..core.link import Link
 from ..core.session import CLIENT, SERVER, Session
@@ -21,7 +23,7 @@ from ..core.timers import Requests, earliest
 from . import wire
 from .connection import LIFE_CYCLE, READY, Conversation
 from .data import Blob, Keys, Message, answer_to, check_blob, names, payloads
-from .events import Answered, Asked, Delivered, Echoed, Lost, Ready, Refused, SubscriptionResult, TopicsRefused
+from .events import Answered, Asked, Delivered, Lost, Ready, Refused, SubscriptionResult, TopicsRefused
 from .images import IMAGE_TOPIC, BadImage, image_messages, image_request, refused_topics
 from .logins import CedaLogin
 from .options import CedaClientOptions
@@ -85,7 +87,10 @@ class CedaClient(Session):
         self._talk: Conversation | None = None
         self._watch: Watch
         self._login_until = 0.0
-        self._counter = self._beats = 0
+        self._counter = 0
+        self._beats: deque[str] = deque()
+        """Heartbeats of ours that somebody waits for."""
+        self._beat_numbers = count(1)
 
     @property
     def is_ready(self) -> bool:
@@ -105,7 +110,8 @@ class CedaClient(Session):
     def connected(self, link: Link, now: float) -> None:
         talk = self._talk = Conversation(self, link, self.options)
         self._watch = Watch(self.options.heartbeat_seconds, now + self.options.heartbeat_seconds)
-        self._counter = self._beats = 0
+        self._counter = 0
+        self._beats.clear()
         self._login_until = now + self.options.login_seconds
         talk.states.sends(CLIENT, "login", is_us=True)
         self._say(talk, self._login)
@@ -123,14 +129,8 @@ class CedaClient(Session):
 
     def receive_messages(self, link: Link, bodies: Iterable[bytes], now: float) -> None:
         talk = self._heard(link)
-        if talk is None:
-            return
-        batch = talk.payloads(bodies)
-        if batch is not None:
-            self._take(talk, batch, now)
-        else:
-            self.counts["frame_errors"] += 1
-            self._lose(f"a message of more than {MAX_PAYLOAD} bytes", 1009)
+        if talk is not None:
+            self._take(talk, talk.payloads(bodies), now)
 
     def _heard(self, link: Link) -> Conversation | None:
         if self._talk is None or self._talk.link is not link:
@@ -161,11 +161,15 @@ class CedaClient(Session):
     def leaving(self, now: float) -> None:
         self.logout(now)
 
-    def beat(self, now: float) -> None:
-        """Send a heartbeat out of turn; Echoed comes when the server has read everything before it."""
+    def beat(self, now: float) -> str:
+        """Send a heartbeat out of turn; Answered comes when the server has read everything before it, if we are ready,
+        and not once the connection is lost.
+        """
+        token = f"heartbeat {next(self._beat_numbers)}"
         if self._talk is not None and self.is_ready:
-            self._beats += 1
+            self._beats.append(token)
             self._beat(self._talk)
+        return token
 
     def forget(self, token: str) -> None:
         """Nobody waits for the reply to this request any more."""
@@ -242,8 +246,7 @@ class CedaClient(Session):
             elif code == wire.HEARTBEAT and len(payload) == 1:
                 self.counts["heartbeats"] += 1
                 if self._beats:
-                    self._beats -= 1
-                    self.events.append(Echoed())
+                    self.events.append(Answered(self._beats.popleft(), None))
             elif code == wire.LOGOUT and (len(payload) == 1 or talk.reader.reading == wire.CEDA4_WS):
                 self._lose("the server logged us out")
             elif code in (wire.SUBSCRIBE, wire.UNSUBSCRIBE, wire.LOGIN) and len(payload) > 1:
@@ -376,7 +379,7 @@ class CedaClient(Session):
     def _control(self, talk: Conversation, payload: bytes, now: float) -> None:
         kind, code = payload[0], payload[1]
         try:
-            record = wire.decode_payload(payload, talk.reader.reading, self.options.charset, self.options.errors).record
+            record = talk.decode(payload).record
         except DecodeError:
             talk.bad("record", payload)
             return

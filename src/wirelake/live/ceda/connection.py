@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from ...errors import DecodeError
-from ...protocols.ceda import MAX_PAYLOAD, PROTOCOL, UNASSIGNED
+from ...protocols.ceda import PROTOCOL, UNASSIGNED
 from ...spec.nodes import LifeCycle
 from ..core.link import Link
 from ..core.session import Session, States
@@ -27,7 +28,6 @@ assert PROTOCOL.life_cycle is not None
 LIFE_CYCLE: LifeCycle = PROTOCOL.life_cycle
 READY = LIFE_CYCLE.server["login_sent"]["login"]
 """The state behind a good login."""
-NEVER = float("inf")
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -53,11 +53,9 @@ class Conversation:
         self.merger = Merger(self.options.limits.groups, self.session.counts, self.pool)
         self.states = States(LIFE_CYCLE)
 
-    def payloads(self, bodies: Iterable[bytes]) -> list[bytes] | None:
-        """The payloads of a transport that keeps messages apart; None if one of them is too long for a message."""
+    def payloads(self, bodies: Iterable[bytes]) -> list[bytes]:
+        """The payloads of a transport that keeps messages apart."""
         batch = list(bodies)
-        if any(len(body) > MAX_PAYLOAD for body in batch):
-            return None
         self.session.counts["message_errors"] += batch.count(b"")
         return [body for body in batch if body]
 
@@ -68,6 +66,10 @@ class Conversation:
         except BadMessage:
             self.bad("message", payload)
             return None
+
+    def decode(self, payload: bytes) -> Any:
+        """The message in a payload, by the record codec; DecodeError says what is wrong with it."""
+        return decode_payload(payload, self.reader.reading, self.options.charset, self.options.errors)
 
     def checked(self, message: Message, payload: bytes) -> Message:
         """The same message, marked if its record cannot be read."""
@@ -83,7 +85,7 @@ class Conversation:
             self.noted.add(scope)
             rule = ""
             try:
-                decode_payload(payload, self.reader.reading, self.options.charset, self.options.errors)
+                self.decode(payload)
             except DecodeError as error:
                 rule = error.rule
             text = f"a {scope} that cannot be read"
@@ -103,7 +105,7 @@ class Connection(Conversation):
     heard: float = 0.0
     spoke: float = 0.0
     pinged: float = 0.0
-    due: float = NEVER
+    due: float = inf
     served: int = 0
     """When it was last given a request, in turns."""
     patterns: int = 0

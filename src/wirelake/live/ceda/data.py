@@ -25,8 +25,8 @@ from .wire import CEDA4_WS, GROUP_PUB, NAMES, P2P, PUBLISH, REPLY, check_sendabl
 MAX_BLOB = 10_240_000
 MAX_KEY = 200
 MAX_KEYS = 500_000
-_FIRST = struct.Struct("<BhhihI").pack
-_NEXT = struct.Struct("<BhI").pack
+FIRST, NEXT = struct.Struct("<Bhhihi"), struct.Struct("<Bhi")
+"""Signatures of the first piece of a blob, and of the others."""
 
 
 class Blob(msgspec.Struct, frozen=True):
@@ -185,10 +185,10 @@ def _split(message: Message, blob: Blob, key: str, size: int) -> Iterator[Messag
         data = blob.data[index * size : (index + 1) * size]
         written = bytes_cell(position, data)
         if index == 0:
-            signature = _FIRST(1, 0, count, total, position, len(data))
+            signature = FIRST.pack(1, 0, count, total, position, len(data))
             yield replace(message, blob=None, body=others + written + bytes_cell(0, signature))
         else:
-            signature = _NEXT(1, index, len(data))
+            signature = NEXT.pack(1, index, len(data))
             yield replace(message, blob=None, signal_id="", body=written + bytes_cell(0, signature))
 
 

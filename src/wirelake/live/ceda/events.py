@@ -19,7 +19,9 @@ class Asked(Delivered, frozen=True):
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """A request of ours is closed: by its reply, or by an error, which may be one of the reply."""
+    """A request of ours is closed: by its reply, or by an error, which may be one of the reply. Of a heartbeat: the
+    server has returned it, and so has read everything before it.
+    """
 
     token: str
     reply: Message | None
@@ -30,10 +32,6 @@ class Ready(msgspec.Struct, frozen=True):
     """The client is logged in."""
 
     connection_id: int
-
-
-class Echoed(msgspec.Struct, frozen=True):
-    """The server returned a heartbeat: it has read everything before it."""
 
 
 class Refused(msgspec.Struct, frozen=True):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from dataclasses import dataclass, field
+from math import inf
 
 from msgspec.structs import replace
 
-from .data import MAX_BLOB, Blob, Message
+from .data import FIRST, MAX_BLOB, NEXT, Blob, Message
 from .records import octets, without
 from .wire import CEDA4_WS, GROUP_PUB, PUBLISH
 
-_FIRST = struct.Struct("<Bhhihi").unpack
-_NEXT = struct.Struct("<Bhi").unpack
 OVERHEAD = 1024
 """What a group takes beside its pieces, roughly."""
 
@@ -79,10 +77,10 @@ class Merger:
         signature = octets(body, 0)
         if signature is None or not signature or signature[0] != 1:
             return message
-        if len(signature) == 15 and signature[1:3] == b"\0\0" and message.code != PUBLISH:
+        if len(signature) == FIRST.size and signature[1:3] == b"\0\0" and message.code != PUBLISH:
             return self._begin(message, signature, _key(message, dialect), now)
-        if len(signature) == 7:
-            _, index, length = _NEXT(signature)
+        if len(signature) == NEXT.size:
+            _, index, length = NEXT.unpack(signature)
             if index > 0:
                 key = _key(message, dialect)
                 if message.code == PUBLISH:
@@ -93,13 +91,13 @@ class Merger:
                 return self._go_on(message, index, length, key, now)
         return message
 
-    def expire(self, now: float) -> float | None:
+    def expire(self, now: float) -> float:
         """Drops groups that got nothing for too long; gives when to look again."""
         quiet = self._limits.quiet_seconds
         for key, group in list(self.open.items()):
             if now - group.last >= quiet:
                 self._drop(key, "groups_expired")
-        return min(group.last for group in self.open.values()) + quiet if self.open else None
+        return min((group.last for group in self.open.values()), default=inf) + quiet
 
     def _published(self, topic: str, index: int) -> tuple[int, str] | None:
         """The group that a Java client goes on with by plain publishes: it does so after the first piece."""
@@ -113,7 +111,7 @@ class Merger:
     def _begin(self, message: Message, signature: bytes, key: tuple[int, str], now: float) -> Message | None:
         if key in self.open:
             self._drop(key, "groups_restarted")
-        _, _, count, total, position, length = _FIRST(signature)
+        _, _, count, total, position, length = FIRST.unpack(signature)
         limits = self._limits
         if count < 1 or not 0 <= total <= limits.blob or not 1 <= position <= 4094:
             self._counts["groups_refused"] += 1

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
+from math import inf
 from typing import Any
 
 from ...errors import DecodeError
-from ...protocols.ceda import MAX_PAYLOAD
 from ...spec.declare import Cell
 from ..core.effects import Authenticate, Effect, Result
 from ..core.link import Link
@@ -19,7 +19,7 @@ from ..core.session import CLIENT, SERVER, Session
 from ..core.timers import Timers, earliest
 from . import wire
 from .broker import LOGIN_TOPIC, Broker
-from .connection import LIFE_CYCLE, NEVER, Connection
+from .connection import LIFE_CYCLE, Connection
 from .data import Message
 from .logins import LoginAttempt, Logins
 from .options import CedaServerOptions
@@ -63,10 +63,10 @@ class CedaServer(Session):
         number = self._allot()
         connection = Connection(self, link, self.options, self._broker.pool, number, tag=number.to_bytes(3, "little"))
         connection.heard = connection.spoke = connection.pinged = now
-        connection.login_until = now + (self.options.login_seconds or NEVER)
+        connection.login_until = now + (self.options.login_seconds or inf)
         link.state = connection
         self._broker.connections[connection.number] = connection
-        self._wake(connection, self._next_look(connection, None))
+        self._wake(connection, min(self._times(connection)))
 
     def receive(self, link: Link, data: bytes, now: float) -> None:
         connection: Connection | None = link.state
@@ -86,12 +86,7 @@ class CedaServer(Session):
         if connection is None or link.closing is not None:
             return
         connection.heard = now
-        batch = connection.payloads(bodies)
-        if batch is None:
-            self.counts["frame_errors"] += 1
-            self._broker.close(connection, f"a message of more than {MAX_PAYLOAD} bytes", 1009)
-            return
-        self._take(connection, batch, now)
+        self._take(connection, connection.payloads(bodies), now)
         self._bound()
 
     def disconnected(self, link: Link, now: float) -> None:
@@ -113,7 +108,7 @@ class CedaServer(Session):
 
     def tick(self, now: float) -> None:
         for connection in self._timers.due(now):
-            connection.due = NEVER
+            connection.due = inf
             self._look(connection, now)
         self._logins.tick(now)
         self._work.tick(now)
@@ -199,7 +194,7 @@ class CedaServer(Session):
         if ok:
             connection.states.move(SERVER, "login")
             connection.settle()
-            connection.login_until = NEVER
+            connection.login_until = inf
             record: dict[int, Any] = {6: connection.number, 4: "Success", 1: 1}
             self._broker.enter(connection)
             self.counts["logins"] += 1
@@ -207,7 +202,7 @@ class CedaServer(Session):
         else:
             self._broker.leave(connection)
             connection.states.state = LIFE_CYCLE.initial
-            connection.login_until = min(connection.login_until, now + (self.options.login_seconds or NEVER))
+            connection.login_until = min(connection.login_until, now + (self.options.login_seconds or inf))
             self._wake(connection, connection.login_until)
             record = {4: reason, 1: 0}
             self.counts["logins_refused"] += 1
@@ -335,28 +330,28 @@ class CedaServer(Session):
         """A connection that may have been silent for too long."""
         if connection.is_closing:
             return
-        if now >= connection.login_until:
+        login, idle, ping = self._times(connection)
+        if now >= login:
             self.counts["login_timeouts"] += 1
             self._broker.close(connection, f"not logged in within {self.options.login_seconds:g} s")
             return
-        if self.options.idle_seconds and now >= max(connection.heard, connection.spoke) + self.options.idle_seconds:
+        if now >= idle:
             self.counts["idle_closed"] += 1
             self._broker.close(connection, f"silent for {self.options.idle_seconds:g} s")
             return
-        if connection.is_ready and now >= max(connection.heard, connection.pinged) + self.options.heartbeat_seconds:
+        if now >= ping:
             connection.pinged = now
             connection.link.say(bytes((HEARTBEAT,)))
             self.counts["heartbeats_sent"] += 1
             self._broker.bound(connection)
-        self._wake(connection, self._next_look(connection, connection.merger.expire(now)))
+        self._wake(connection, min(*self._times(connection), connection.merger.expire(now)))
 
-    def _next_look(self, connection: Connection, groups: float | None) -> float:
-        times = [groups if groups is not None else NEVER, connection.login_until]
-        if self.options.idle_seconds:
-            times.append(max(connection.heard, connection.spoke) + self.options.idle_seconds)
-        if connection.is_ready:
-            times.append(max(connection.heard, connection.pinged) + self.options.heartbeat_seconds)
-        return min(times)
+    def _times(self, connection: Connection) -> tuple[float, float, float]:
+        """Until when it has to be logged in, when it has been silent for too long, and when to ask for a heartbeat."""
+        heard, options = connection.heard, self.options
+        idle = max(heard, connection.spoke) + options.idle_seconds if options.idle_seconds else inf
+        ping = max(heard, connection.pinged) + options.heartbeat_seconds if connection.is_ready else inf
+        return connection.login_until, idle, ping
 
 
 def _parts(code: int, text: str) -> list[str]:

@@ -57,12 +57,8 @@ class Work:
                 self._charge(connection, total, now)
                 return
         self._spent += total
-        self.charge(connection, total - FREE, now)
-
-    def charge(self, connection: Connection, cost: int, now: float) -> None:
-        """Count what a connection has caused; make it pause if that is too much."""
-        if cost > 0:
-            self._charge(connection, cost, now)
+        if total > FREE:
+            self._charge(connection, total - FREE, now)
             self._pause(connection, now)
 
     def tick(self, now: float) -> None:

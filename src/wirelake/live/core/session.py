@@ -74,7 +74,7 @@ class Session:
         raise NotImplementedError
 
     def receive_messages(self, link: Link, bodies: Iterable[bytes], now: float) -> None:
-        """Whole messages came, of a transport that keeps them apart."""
+        """Whole messages came, of a transport that keeps them apart, and lets none through that is too long."""
         raise NotImplementedError
 
     def writable(self, link: Link, now: float) -> None:

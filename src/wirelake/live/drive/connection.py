@@ -187,11 +187,9 @@ class Connection:
             self._client._lost(reason)
         if self._attempt is not None:
             self.fail(ConnectionFailed(f"{self.target}: the connection ended at once: {reason}"))
-        elif not self.is_closing and self.error is None:
-            self._come_back(reason)
-
-    def _come_back(self, reason: str) -> None:
-        if self._reconnect is None:
+        elif self.is_closing or self.error is not None:
+            pass
+        elif self._reconnect is None:
             self._finish(ConnectionLost(f"the connection to {self.target} is lost: {reason}"))
         else:
             self._returning = self._loop.create_task(self._return(self._reconnect, reason))

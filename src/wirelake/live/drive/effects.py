@@ -23,6 +23,7 @@ from ..core.link import Link
 from ..core.session import CLIENT
 from .coroutines import Coroutines
 from .failures import explain
+from .pipe import Pipe
 from .writer import Finish, Writer
 
 if TYPE_CHECKING:
@@ -88,18 +89,17 @@ class Effects:
 
     def _begin(self, effect: Effect) -> None:
         match effect:
-            case Call() if not self._is_closed:
-                self._call(effect, effect.handler, effect.request)
-            case _ if self._is_closed:
-                self._later(effect, Cancelled())
+            case _ if self._is_closed or (isinstance(effect, Dial) and self._endpoint.is_closing):
+                result: Result = Cancelled()
+            case Call(handler=handler, request=request):
+                return self._call(effect, handler, request)
             case Authenticate(attempt=attempt) if self.authenticate is not None:
-                self._call(effect, self.authenticate, attempt)
-            case Dial() if not self._endpoint.is_closing:
-                self._start(effect, self._dial(effect))
+                return self._call(effect, self.authenticate, attempt)
             case Dial():
-                self._later(effect, Cancelled())
+                return self._start(effect, self._dial(effect))
             case _:
-                self._later(effect, Failed(LookupError(f"nothing carries out {type(effect).__name__} here")))
+                result = Failed(LookupError(f"nothing carries out {type(effect).__name__} here"))
+        self._loop.call_soon(self._finish, [(effect, result)])
 
     def _call(self, effect: Effect, function: Function, argument: Any) -> None:
         if _is_coroutine_function(function):
@@ -132,7 +132,7 @@ class Effects:
         self._finish(ended)
 
     async def _dial(self, effect: Dial) -> Link:
-        pipe = self._endpoint.new_pipe(CLIENT, lambda link: self._finish([(effect, Done(link))]))
+        pipe = Pipe(self._endpoint, CLIENT, on_known=lambda link: self._finish([(effect, Done(link))]))
         try:
             async with asyncio.timeout(DIAL_SECONDS):
                 transport, _ = await self._loop.create_connection(lambda: pipe, *effect.address)
@@ -153,9 +153,6 @@ class Effects:
             future.cancel()
         else:
             self._coroutines.cancel(effect)
-
-    def _later(self, effect: Effect, result: Result) -> None:
-        self._loop.call_soon(self._finish, [(effect, result)])
 
     def _finish(self, ended: Sequence[tuple[Effect, Result]]) -> None:
         """Tell the session, then do what it leaves."""

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.address import Address
 from ..core.effects import Effect, Result
-from ..core.link import Framing, Link, Side
+from ..core.link import Framing
 from ..core.session import SERVER, Session
+from ..core.settings import setting
 from .effects import Effects
 from .pipe import CLOSING, LEAST_SLICE, LINGER_SECONDS, LINK, REST, Pipe
 
@@ -39,14 +40,20 @@ NOTES_PER_SECOND = 50
 """What a session tells beyond that is only counted: who floods us must not flood the log."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """``slow_reader``: ``drop`` lets the session's limit of unsent bytes decide; ``slow`` also pauses reading from
-    those whose messages go to a slow reader, which is dropped if it takes nothing for ``stall_seconds``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a server allows. ``connections`` of all its listeners together; 0 is no limit. ``handshake_seconds`` are for
+    TLS, and for the upgrade to WebSocket. ``slow_reader``: ``drop`` lets the session's limit of unsent bytes decide;
+    ``slow`` also pauses reading from those whose messages go to a slow reader, which is dropped if it takes nothing for
+    ``stall_seconds``. ``origins``: web pages whose scripts may connect over WebSocket besides those of this host; ``*``
+    is any.
     """
 
-    slow_reader: str = "drop"
-    stall_seconds: float = 30.0
+    connections: int = 10_000
+    handshake_seconds: float = setting(10.0, least=0.001)
+    slow_reader: str = setting("drop", among=("drop", "slow"))
+    stall_seconds: float = setting(30.0, least=0.001)
+    origins: tuple[str, ...] = ()
 
 
 class Endpoint:
@@ -60,7 +67,7 @@ class Endpoint:
         framing: Framing,
         *,
         protocol: str = "",
-        policy: Policy | None = None,
+        limits: Limits | None = None,
         recorder: Recorder | None = None,
         on_events: Callable[[list[Any]], None] | None = None,
         on_lost: Callable[[Pipe, Exception | None], None] | None = None,
@@ -69,7 +76,7 @@ class Endpoint:
         self.session = session
         self.framing = framing
         self.protocol = protocol
-        self.policy = policy or Policy()
+        self.limits = limits or Limits()
         self.recorder = recorder
         self.on_events = on_events
         self.on_lost = on_lost
@@ -78,13 +85,13 @@ class Endpoint:
         self.buffer = memoryview(bytearray(READ_BYTES))
         self.effects = Effects(self)
         self.pipes: dict[int, Pipe] = {}
-        self.accepted = 0
+        self.accepted = self.received = self.sent = 0
+        """Connections that came, and bytes both ways, of all connections ever."""
         self.errors = 0
         """Mistakes of ours: a session raised what it should not."""
         self.stalled = 0
         """Slow readers that were dropped because others waited for them."""
         self.is_closing = False
-        self._gone_received = self._gone_sent = 0
         self._congested: set[Pipe] = set()
         self._watch: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -162,8 +169,6 @@ class Endpoint:
     def lost(self, pipe: Pipe, error: Exception | None) -> None:
         self.pipes.pop(pipe.link.number, None)
         self._congested.discard(pipe)
-        self._gone_received += pipe.received
-        self._gone_sent += pipe.sent
         if log.isEnabledFor(logging.DEBUG):
             self._tell_end(pipe, error)
         pipe.release()
@@ -203,12 +208,6 @@ class Endpoint:
     def record(self, pipe: Pipe, data: bytes, *, is_in: bool) -> None:
         assert self.recorder is not None and pipe.recording is not None
         self.recorder.data(pipe.recording, TO_SERVER if is_in == (pipe.side == SERVER) else TO_CLIENT, data)
-
-    def new_pipe(self, side: Side, on_known: Callable[[Link], None]) -> Pipe:
-        """Return our end of a connection that is about to be made."""
-        pipe = Pipe(self, side)
-        pipe.on_known = on_known
-        return pipe
 
     def complete(self, effect: Effect, result: Result, now: float) -> None:
         """Tell the session how an effect ended."""
@@ -250,7 +249,7 @@ class Endpoint:
         link = pipe.link
         if link.out:
             pipe.flush()
-            if pipe.is_paused and source is not None and self.policy.slow_reader == "slow":
+            if pipe.is_paused and source is not None and self.limits.slow_reader == "slow":
                 pipe.hold(source)
         if link.wants_room and not pipe.is_paused and not pipe.is_ending:
             self.loop.call_soon(self.offer_room, pipe)
@@ -307,22 +306,13 @@ class Endpoint:
         now = self.loop.time()
         for pipe in list(self._congested):
             pipe.link.unsent = pipe.unsent
-            if pipe.holds and now - pipe.paused_at > self.policy.stall_seconds:
+            if pipe.holds and now - pipe.paused_at > self.limits.stall_seconds:
                 self.stalled += 1
                 fields = {"protocol": self.protocol, "peer": pipe.link.peer, "unsent": pipe.link.unsent}
                 log.warning("dropped a reader that stalled", extra={"fields": fields})
                 pipe.abort()
         if self._congested:
             self._watch = self.loop.call_later(WATCH_SECONDS, self._look_at_slow)
-
-    @property
-    def received(self) -> int:
-        """Bytes that came, of all connections ever."""
-        return self._gone_received + sum(pipe.received for pipe in self.pipes.values())
-
-    @property
-    def sent(self) -> int:
-        return self._gone_sent + sum(pipe.sent for pipe in self.pipes.values())
 
     @property
     def unsent(self) -> int:

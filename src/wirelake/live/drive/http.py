@@ -8,8 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from ...web.access import check_host
-from ...web.http import MAX_HEAD, Refused, Request, Response, read_head, write_response
+from ...web.http import MAX_HEAD, Refused, Request, Response, check_host, read_head, write_response
 from ..core.address import Address
 from .listeners import address_of, listen, stop_listening
 

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from .pipe import APPLICATION, Pipe
+
 M = TypeVar("M")
 
 MOST = 1000
@@ -27,17 +29,17 @@ class Flow:
     def __init__(self, is_urgent: Callable[[], bool]) -> None:
         self._is_urgent = is_urgent
         self._full: dict[Any, bool] = {}
-        self._transport: Any = None
+        self._pipe: Pipe | None = None
         self.is_stopped = False
 
-    def attach(self, transport: Any) -> None:
+    def attach(self, pipe: Pipe) -> None:
         """There is a new connection."""
-        self._transport = transport
+        self._pipe = pipe
         self.is_stopped = False
         self.settle()
 
     def detach(self) -> None:
-        self._transport = None
+        self._pipe = None
         self.is_stopped = False
 
     def open(self) -> None:
@@ -60,13 +62,9 @@ class Flow:
     def settle(self) -> None:
         """Stops or goes on, as things are."""
         stop = bool(self._full) and (any(self._full.values()) or not self._is_urgent())
-        if self._transport is None or stop == self.is_stopped or self._transport.is_closing():
-            return
-        self.is_stopped = stop
-        if stop:
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
+        if self._pipe is not None and stop != self.is_stopped:
+            self.is_stopped = stop
+            (self._pipe.stop if stop else self._pipe.go)(APPLICATION)
 
 
 class Inbox(Generic[M]):

@@ -31,7 +31,7 @@ CLOSE_SECONDS = 15.0
 """So is one that takes so long altogether."""
 NO_LINGER = struct.pack("ii", 1, 0)
 """Closing a socket with this is a reset."""
-SLOW, LINK, CLOSING, REST = "slow reader", "link", "closing", "rest"
+SLOW, LINK, CLOSING, REST, APPLICATION = "slow reader", "link", "closing", "rest", "application"
 """Why nothing is read from a connection."""
 
 
@@ -44,7 +44,13 @@ class Pipe(asyncio.BufferedProtocol):
 
     most_slice = 1 << 16
 
-    def __init__(self, endpoint: Endpoint, side: Side, framing: Framing | None = None) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        side: Side,
+        framing: Framing | None = None,
+        on_known: Callable[[Link], None] | None = None,
+    ) -> None:
         self.endpoint = endpoint
         self.side = side
         self.framing = framing or endpoint.framing
@@ -58,10 +64,10 @@ class Pipe(asyncio.BufferedProtocol):
         self.holds: set[Pipe] = set()
         """Those that are not read from because of this one."""
         self.stopped_by: set[Any] = set()
-        """Why nothing is read from it: slow readers of what it sends, its link, the application."""
+        """Why nothing is read from it."""
         self.received = self.sent = 0
         self.is_known = False
-        self.on_known: Callable[[Link], None] | None = None
+        self.on_known = on_known
         """Called when the session knows of the connection."""
         self.is_ending = False
         """Whether it is to be closed; what still comes is not looked at."""
@@ -87,6 +93,7 @@ class Pipe(asyncio.BufferedProtocol):
 
     def data_received(self, data: bytes) -> None:
         self.received += len(data)
+        self.endpoint.received += len(data)
         if self.recording is not None:
             self.endpoint.record(self, data, is_in=True)
         if not self.is_ending:
@@ -236,11 +243,12 @@ class Pipe(asyncio.BufferedProtocol):
         if self.recording is not None:
             self.endpoint.record(self, data, is_in=False)
         self.sent += len(data)
+        self.endpoint.sent += len(data)
         self.transport.write(data)
 
     def stop(self, why: object) -> None:
         """Read nothing until there is no reason left."""
-        if not self.stopped_by:
+        if not self.stopped_by and not self.transport.is_closing():
             self.transport.pause_reading()
         self.stopped_by.add(why)
 
@@ -251,16 +259,6 @@ class Pipe(asyncio.BufferedProtocol):
                 self.endpoint.loop.call_soon(self.endpoint.go_on, self)
             elif not self.stopped_by and not self.transport.is_closing():
                 self.transport.resume_reading()
-
-    def pause_reading(self) -> None:
-        """The application takes no more."""
-        self.stop(self)
-
-    def resume_reading(self) -> None:
-        self.go(self)
-
-    def is_closing(self) -> bool:
-        return bool(self.transport.is_closing())
 
     def hold(self, source: Pipe) -> None:
         """The source sends what this one is too slow to take."""

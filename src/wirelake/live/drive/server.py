@@ -8,38 +8,26 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 from ..core.address import Address
 from ..core.link import Framing
 from ..core.session import SERVER, Session
 from ..tap.recorder import Recorder
-from .endpoint import Endpoint, Policy
+from .endpoint import Endpoint, Limits
 from .listeners import address_of, listen, stop_listening
 from .pipe import Pipe
 from .tls import Certificate, TlsDoor
 from .websocket import ServerWebSocketPipe, WebSocketFraming
 
-__all__ = ["Certificate", "Limits", "Server"]
+__all__ = ["Certificate", "Server"]
 
 log = logging.getLogger("wirelake.live")
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """``connections`` of all listeners of a server together; 0 is no limit."""
-
-    connections: int = 10_000
-    handshake_seconds: float = 10.0
-    """For TLS, and for the upgrade to WebSocket."""
-    websocket_bytes: int | None = 1 << 20
-    """The longest message that a client may send over WebSocket."""
-    origins: tuple[str, ...] = ()
-    """Web pages whose scripts may connect over WebSocket besides those of this host; ``*`` is any."""
-
-
 class Server:
-    """One session on any number of listeners."""
+    """One session on any number of listeners. ``max_message``: the longest message that a client may send over
+    WebSocket.
+    """
 
     def __init__(
         self,
@@ -48,20 +36,21 @@ class Server:
         framing: Framing,
         *,
         is_text: bool = False,
+        max_message: int | None = 1 << 20,
         limits: Limits | None = None,
-        policy: Policy | None = None,
         recorder: Recorder | None = None,
         is_short: Callable[[], bool] = lambda: False,
     ) -> None:
         self.protocol = protocol
         self.session = session
-        self.limits = limits or Limits()
-        self.endpoint = Endpoint(session, framing, protocol=protocol, policy=policy, recorder=recorder)
+        self.endpoint = Endpoint(session, framing, protocol=protocol, limits=limits, recorder=recorder)
+        self.limits = self.endpoint.limits
         self.refused = 0
         """Connections beyond the limit, or while memory is short."""
         self._is_short = is_short
         self.tls_failures = 0
         self._websocket = WebSocketFraming(is_text)
+        self._max_message = max_message
         self._listeners: list[asyncio.Server] = []
         self._contexts: dict[Certificate, ssl.SSLContext] = {}
         """As the files were read last: new connections get these."""
@@ -117,7 +106,7 @@ class Server:
         self._coming += 1
         if not websocket:
             return Pipe(self.endpoint, SERVER, framing)
-        return ServerWebSocketPipe(self.endpoint, self._websocket, self.limits)
+        return ServerWebSocketPipe(self.endpoint, self._websocket, self._max_message)
 
     def reload_certificates(self) -> None:
         """New connections get what the files say now. OSError or ValueError if they make no sense; then all that was

@@ -19,7 +19,7 @@ log = logging.getLogger("wirelake.live")
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Files of a TLS server. ``client_ca``: clients have to show a certificate of this authority."""
+    """Files of a TLS server, in PEM form. ``client_ca``: clients have to show a certificate of this authority."""
 
     certificate: Path
     key: Path

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from websockets.client import ClientProtocol
@@ -19,16 +19,12 @@ from websockets.server import ServerProtocol
 from websockets.typing import Origin, Subprotocol
 from websockets.uri import parse_uri
 
-from ...web.access import is_loopback, is_own_name
+from ...web.http import is_loopback, is_own_name
 from ..core.link import Side
 from ..core.session import CLIENT, SERVER
 from .endpoint import Endpoint
 from .pipe import Pipe
 
-if TYPE_CHECKING:
-    from .server import Limits
-
-HANDSHAKE_SECONDS = 10.0
 MAX_UPGRADE = 1 << 14
 """Bytes that an upgrade may have."""
 MAX_REASON = 123
@@ -68,20 +64,16 @@ class WebSocketPipe(Pipe):
     """Frames of some bytes take the library some microseconds each."""
     protocol: Any
 
-    def __init__(
-        self, endpoint: Endpoint, side: Side, framing: WebSocketFraming, handshake_seconds: float = HANDSHAKE_SECONDS
-    ) -> None:
-        super().__init__(endpoint, side)
+    def __init__(self, endpoint: Endpoint, side: Side, framing: WebSocketFraming) -> None:
+        super().__init__(endpoint, side, framing)
         self.slice = self.most_slice
-        self.framing = framing
         self.is_open = False
-        self._handshake_seconds = handshake_seconds
         self._message = bytearray()
         self._is_text = False
         self._limit: Any = None
 
     def begin(self, now: float) -> None:
-        self._limit = self.endpoint.loop.call_later(self._handshake_seconds, self._give_up)
+        self._limit = self.endpoint.loop.call_later(self.endpoint.limits.handshake_seconds, self._give_up)
 
     def _give_up(self) -> None:
         if not self.is_open:
@@ -227,10 +219,10 @@ class _Server(ServerProtocol):
 
 
 class ServerWebSocketPipe(WebSocketPipe):
-    def __init__(self, endpoint: Endpoint, framing: WebSocketFraming, limits: Limits) -> None:
-        super().__init__(endpoint, SERVER, framing, limits.handshake_seconds)
-        self.protocol = _Server(max_size=limits.websocket_bytes, logger=library_log)
-        self.protocol.allowed = limits.origins
+    def __init__(self, endpoint: Endpoint, framing: WebSocketFraming, max_size: int | None) -> None:
+        super().__init__(endpoint, SERVER, framing)
+        self.protocol = _Server(max_size=max_size, logger=library_log)
+        self.protocol.allowed = endpoint.limits.origins
 
     def begin(self, now: float) -> None:
         super().begin(now)

@@ -21,28 +21,23 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from ...web.access import is_loopback
-from ...web.http import Response, prepare
+from ...web.http import Response, is_loopback, prepare
 from ...web.metrics import METRICS_TYPE
 from ..core.address import Address, show_address
-from ..core.effects import Storage
 from ..core.link import Framing
 from ..core.settings import SettingsError
 from ..drive.client import Opening
-from ..drive.endpoint import Policy
 from ..drive.failures import explain_listening
 from ..drive.http import Pages
 from ..drive.patience import new_event_loop
-from ..drive.server import Limits, Server
+from ..drive.server import Server
 from ..drive.writer import Writer
 from ..storage.database import StorageError
 from ..tap.recorder import Recorder
-from .machine import raise_file_limit
-from .memory import MemoryGuard
+from .machine import MemoryGuard, raise_file_limit
 from .metrics import LagMeter, StoreMeter, show_hub_metrics
-from .participants import Service, Services, find_services, join
+from .participants import Service, find_services, join, run
 from .settings import HubSettings, Served, default_settings, load_settings, read_settings, with_listeners
-from .users import Gate
 
 __all__ = [
     "Hub",
@@ -80,11 +75,9 @@ class Hub:
         self.started = 0.0
         self.lag: LagMeter
         self.memory: MemoryGuard
-        self._gates: list[Gate] = []
-        self.stores: dict[str, Storage] = {}
+        self.served: dict[str, Served] = {}
         self.meters: list[StoreMeter] = []
-        self._writers: list[Writer] = []
-        self._services = Services()
+        self._tasks: list[asyncio.Task[None]] = []
         self._pages: Pages | None = None
         self._stopped: asyncio.Event
         self._cut: asyncio.Event
@@ -106,16 +99,16 @@ class Hub:
         )
         try:
             self._begin_to_record()
-            services = {name: self._find_services(name) for name in self.settings.services}
+            services = [(name, service) for name in self.settings.services for service in self._find_services(name)]
             for name in self.settings.services:
                 await self._serve(name)
             await self._begin_to_tell()
         except BaseException:
             await self.close(0)
             raise
-        for name, found in services.items():
-            for service in found:
-                self._services.start(self.servers[name], service)
+        watches = [one.watch() for one in (self.lag, self.memory, *self.meters)]
+        running = [run(self.servers[name], service) for name, service in services]
+        self._tasks = [asyncio.create_task(coroutine) for coroutine in (*watches, *running)]
         for name, address in self.listening.items():
             log.info("listening", extra={"fields": {"name": name, "address": address}})
 
@@ -135,7 +128,7 @@ class Hub:
         if not settings.listeners:
             raise HubError(f"{name} has no usual port: say where it listens, --{name} HOST:PORT or tcp in [{name}]")
         try:
-            served = settings.serve(self.settings.directory)
+            served = self.served[name] = settings.serve(self.settings.directory)
         except StorageError as error:
             raise HubError(f"{name}: {error}") from None
         server = self.servers[name] = Server(
@@ -143,16 +136,17 @@ class Hub:
             served.session,
             served.framing,
             is_text=served.is_text,
-            limits=Limits(settings.connections, settings.handshake_seconds, served.max_message, settings.origins),
-            policy=Policy(settings.slow_reader, settings.stall_seconds),
+            max_message=served.max_message,
+            limits=settings,
             recorder=self.recorder,
             is_short=lambda: self.memory.is_short,
         )
-        self._open_gate(name, served, server)
+        if served.gate is not None:
+            server.endpoint.effects.authenticate = served.gate.authenticate
+            if served.gate.is_open:
+                log.warning("every user may log in, with any password", extra={"fields": {"protocol": name}})
         if served.storage is not None:
             server.endpoint.effects.writer = Writer(served.storage)
-            self._writers.append(server.endpoint.effects.writer)
-            self.stores[name] = served.storage
         if served.figures is not None and self.settings.metrics.listen is not None:
             self.meters.append(StoreMeter(served.figures))
         if served.open is not None:
@@ -160,18 +154,11 @@ class Hub:
         for transport, address in settings.listeners.items():
             await self._listen(server, name, transport, address, served.framings.get(transport))
 
-    def _open_gate(self, name: str, served: Served, server: Server) -> None:
-        if served.gate is not None:
-            server.endpoint.effects.authenticate = served.gate.authenticate
-            self._gates.append(served.gate)
-            if served.gate.is_open:
-                log.warning("every user may log in, with any password", extra={"fields": {"protocol": name}})
-
     async def _listen(
         self, server: Server, name: str, transport: str, address: Address, framing: Framing | None
     ) -> None:
         label = name if transport == "tcp" else f"{name}-{transport}"
-        certificate = self.settings.tls.files if transport in ("tls", "wss") else None
+        certificate = self.settings.tls if transport in ("tls", "wss") else None
         try:
             is_websocket = transport in ("ws", "wss")
             bound = await server.listen(address, websocket=is_websocket, certificate=certificate, framing=framing)
@@ -240,8 +227,9 @@ class Hub:
         try:
             for server in self.servers.values():
                 server.read_certificates()  # before anything changes
-            for gate in self._gates:
-                gate.reload()
+            for served in self.served.values():
+                if served.gate is not None:
+                    served.gate.reload()
             for server in self.servers.values():
                 server.reload_certificates()
         except (OSError, ValueError) as error:
@@ -256,20 +244,19 @@ class Hub:
         if self.servers:
             fields = {"connections": sum(server.connections for server in self.servers.values()), "seconds": seconds}
             log.info("shutting down", extra={"fields": fields})
-            await self._services.stop()
-            cutting = asyncio.create_task(self._cut_when_asked())
-            await asyncio.gather(*(server.close(seconds) for server in self.servers.values()))
-            cutting.cancel()
-            for writer in self._writers:
-                await writer.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        cutting = asyncio.create_task(self._cut_when_asked())
+        await asyncio.gather(*(server.close(seconds) for server in self.servers.values()))
+        cutting.cancel()
+        for server in self.servers.values():
+            if server.endpoint.effects.writer is not None:
+                await server.endpoint.effects.writer.close()
         if self._pages is not None:
             await self._pages.close()
         if self.recorder is not None:
             self.recorder.end()
-        for meter in self.meters:
-            await meter.stop()
-        self.lag.stop()
-        self.memory.stop()
         await asyncio.sleep(0)
 
     async def _cut_when_asked(self) -> None:

@@ -1,13 +1,28 @@
-"""What process and machine are doing."""
+"""What process and machine are doing, and what a hub does about it: newcomers are refused before memory runs short,
+and what is free goes back to the system.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
+import logging
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
+log = logging.getLogger("wirelake.live")
+LOOK_SECONDS = 0.1
+CALM_SHARE = 0.95
+"""Of the limit: below it newcomers are let in again."""
+TRIM_SECONDS = 5.0
+TRIM_BYTES = 64 << 20
+"""Free memory is given back when the process has grown by so much since the last time, at most that often."""
+_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 FRESH_SECONDS = 0.5
 """Numbers are not asked for more often."""
 
@@ -66,3 +81,62 @@ def raise_file_limit() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
     return 0 if soft == resource.RLIM_INFINITY else soft
+
+
+def available_bytes() -> int:
+    """Return the memory of the machine, or of the cgroup that this process is in."""
+    found: list[int] = [psutil.virtual_memory().total]
+    for path in _LIMITS:
+        with suppress(OSError, ValueError):  # "max" is no limit
+            found.append(int(path.read_text()))
+    return min(found)
+
+
+class MemoryGuard:
+    """Looks at the memory of this process. ``is_short`` is true while it has more than ``share`` of what there is."""
+
+    def __init__(self, share: float, connections: Callable[[], int]) -> None:
+        self.limit = int(share * available_bytes())
+        self.is_short = False
+        self._process = psutil.Process()
+        self._connections = connections
+        self._trimmed = self.used
+        self._trim_at = 0.0
+        self._most_connections = 0
+        self.look()
+
+    @property
+    def used(self) -> int:
+        return int(self._process.memory_info().rss)
+
+    async def watch(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self.look()
+
+    def look(self) -> None:
+        used = self.used
+        was_short = self.is_short
+        self.is_short = used > self.limit * (CALM_SHARE if was_short else 1.0)
+        if self.is_short != was_short:
+            fields = {"bytes": used, "limit": self.limit}
+            text = "memory is short: nobody new is let in" if self.is_short else "memory suffices again"
+            log.warning(text, extra={"fields": fields})
+        self._trim_if_worthwhile(used)
+
+    def _trim_if_worthwhile(self, used: int) -> None:
+        """Many clients have gone, and what they took was not given back yet."""
+        connections = self._connections()
+        self._most_connections = max(self._most_connections, connections)
+        have_gone = connections <= self._most_connections // 2
+        if have_gone and used > self._trimmed + TRIM_BYTES and time.monotonic() > self._trim_at:
+            self._trim_at = time.monotonic() + TRIM_SECONDS
+            self._most_connections = connections
+            trim()
+            self._trimmed = self.used
+
+
+def trim() -> None:
+    """Give free memory back to the system, where its C library can."""
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -31,14 +31,14 @@ class LagMeter:
     """How late the event loop does what is due: the longest time that somebody had to wait lately."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
         self._lags = [0.0]
-        self._timer = self._loop.call_later(LAG_SECONDS, self._look, self._loop.time() + LAG_SECONDS)
 
-    def _look(self, due: float) -> None:
-        now = self._loop.time()
-        self._lags = [*self._lags[-LAG_SAMPLES:], max(now - due, 0.0)]
-        self._timer = self._loop.call_later(LAG_SECONDS, self._look, now + LAG_SECONDS)
+    async def watch(self) -> None:
+        time = asyncio.get_running_loop().time
+        while True:
+            due = time() + LAG_SECONDS
+            await asyncio.sleep(LAG_SECONDS)
+            self._lags = [*self._lags[-LAG_SAMPLES:], max(time() - due, 0.0)]
 
     @property
     def last(self) -> float:
@@ -49,9 +49,6 @@ class LagMeter:
         """Of the last minute."""
         return max(self._lags)
 
-    def stop(self) -> None:
-        self._timer.cancel()
-
 
 class StoreMeter:
     """Asks a store every few seconds, in a thread, because to count takes its time. ``families`` is the last reply."""
@@ -59,9 +56,8 @@ class StoreMeter:
     def __init__(self, read: ReadFigures) -> None:
         self.families: list[Family] = []
         self._read = read
-        self._task = asyncio.create_task(self._look())
 
-    async def _look(self) -> None:
+    async def watch(self) -> None:
         while True:
             try:
                 self.families = list(await asyncio.to_thread(self._read))
@@ -69,10 +65,6 @@ class StoreMeter:
                 self.families = []
                 log.warning("no figures of the store", extra={"fields": {"reason": str(error)}})
             await asyncio.sleep(FIGURES_SECONDS)
-
-    async def stop(self) -> None:
-        self._task.cancel()
-        await asyncio.wait([self._task])
 
 
 def show_hub_metrics(hub: Hub) -> bytes:
@@ -97,7 +89,10 @@ def _families(hub: Hub) -> Iterator[Family]:
     yield "slow_readers", "Connections that read too slowly now.", each("endpoint.slow")
     yield "stalled_readers_total", "Slow readers that were dropped for others.", each("endpoint.stalled")
     yield "errors_total", "Bugs of the hub itself.", each("endpoint.errors")
-    yield "messages_total", "Received messages.", list(_messages(servers))
+    messages = {
+        name: sum(one.session.counts[key] for key in LIVE[name].message_counts) for name, one in servers.items()
+    }
+    yield "messages_total", "Received messages.", [({"protocol": name}, count) for name, count in messages.items()]
     yield "session_total", "Events of a protocol, by name.", list(_counts(servers))
     yield from _stores(hub)
     yield "loop_lag_seconds", "How late the event loop was last.", [({}, hub.lag.last)]
@@ -110,7 +105,7 @@ def _families(hub: Hub) -> Iterator[Family]:
 
 def _stores(hub: Hub) -> Iterator[Family]:
     """What stores did, and what they hold. Requests by batches is the size of a group that shares a sync."""
-    counts = {name: store.counts for name, store in hub.stores.items() if hasattr(store, "counts")}
+    counts = {name: served.storage.counts for name, served in hub.served.items() if hasattr(served.storage, "counts")}
     if not counts:
         return
 
@@ -127,12 +122,6 @@ def _stores(hub: Hub) -> Iterator[Family]:
     )
     for meter in hub.meters:
         yield from meter.families
-
-
-def _messages(servers: Mapping[str, Server]) -> Iterator[Sample]:
-    for name, server in servers.items():
-        counts = server.session.counts
-        yield {"protocol": name}, sum(counts[counter] for counter in LIVE[name].message_counts)
 
 
 def _counts(servers: Mapping[str, Server]) -> Iterator[Sample]:

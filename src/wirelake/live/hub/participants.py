@@ -6,7 +6,6 @@ connection passes bytes within the process, and it needs no password.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
@@ -29,26 +28,9 @@ def join(server: Server, **options: Any) -> Opening[Any]:
     return LIVE[server.protocol].connect(Target(server.protocol, "tcp", "", 0, enter=server.enter), **options)
 
 
-class Services:
-    """The Python services of a hub. A service that fails is logged, and neither the hub nor the others notice."""
-
-    def __init__(self) -> None:
-        self._running: set[asyncio.Task[None]] = set()
-
-    def start(self, server: Server, service: Service) -> None:
-        name = getattr(service, "__name__", type(service).__name__)
-        task = asyncio.get_running_loop().create_task(_run(server, name, service))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-
-    async def stop(self) -> None:
-        for task in self._running:
-            task.cancel()
-        if self._running:
-            await asyncio.wait(self._running)
-
-
-async def _run(server: Server, name: str, service: Service) -> None:
+async def run(server: Server, service: Service) -> None:
+    """Run a Python service of a hub. One that fails is logged, and neither the hub nor the others notice."""
+    name = getattr(service, "__name__", type(service).__name__)
     fields = {"protocol": server.protocol, "service": name}
     naming = LIVE[server.protocol].named_by
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -17,8 +17,8 @@ from ..core.effects import Storage
 from ..core.link import Framing
 from ..core.session import Session
 from ..core.settings import Reader, SettingsError, load_toml, setting
-from ..drive.endpoint import Endpoint
-from ..drive.server import Certificate
+from ..drive.endpoint import Endpoint, Limits
+from ..drive.tls import Certificate
 from ..records import LIVE, TRANSPORTS
 from .metrics import ReadFigures
 from .users import Gate
@@ -49,18 +49,13 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceSettings:
-    """What every protocol has: where it listens, how many may connect, and what happens to slow readers."""
+class ServiceSettings(Limits):
+    """What every protocol has: where it listens, and the limits of a server."""
 
     tcp: Address | None = None
     tls: Address | None = None
     ws: Address | None = None
     wss: Address | None = None
-    connections: int = 10_000
-    handshake_seconds: float = setting(10.0, least=0.001)
-    slow_reader: str = setting("drop", among=("drop", "slow"))
-    stall_seconds: float = setting(30.0, least=0.001)
-    origins: tuple[str, ...] = ()
     services: str = ""
     """``module:attribute`` of Python services that the hub runs."""
 
@@ -82,27 +77,6 @@ class ServiceSettings:
 def unpredictable() -> random.Random:
     """Return a source of chance that no peer can guess."""
     return random.Random(secrets.randbits(256))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsSettings:
-    """Files in PEM form. ``client_ca``: clients have to show a certificate of this authority."""
-
-    certificate: Path | None = None
-    key: Path | None = None
-    client_ca: Path | None = None
-
-    def __post_init__(self) -> None:
-        if (self.certificate is None) != (self.key is None):
-            raise ValueError("certificate and key belong together")
-        if self.client_ca is not None and self.certificate is None:
-            raise ValueError("client_ca needs certificate and key too")
-
-    @property
-    def files(self) -> Certificate | None:
-        if self.certificate is None or self.key is None:
-            return None
-        return Certificate(self.certificate, self.key, self.client_ca)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +126,7 @@ class HubSettings:
     """``services`` by the name of the protocol, those that are served. ``directory``: where the settings are."""
 
     services: dict[str, ServiceSettings] = field(default_factory=dict)
-    tls: TlsSettings = field(default_factory=TlsSettings)
+    tls: Certificate | None = None
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     log: LogSettings = field(default_factory=LogSettings)
     tap: TapSettings = field(default_factory=TapSettings)
@@ -161,7 +135,7 @@ class HubSettings:
     directory: Path = field(default_factory=Path)
 
 
-_TABLES: dict[str, Any] = {name: kind for name, kind in get_type_hints(HubSettings).items() if is_dataclass(kind)}
+_TABLES = {key: kind for key, kind in get_type_hints(HubSettings).items() if key not in ("services", "directory")}
 
 
 def default_settings() -> HubSettings:
@@ -186,11 +160,11 @@ def read_settings(tables: dict[str, Any], name: str, directory: Path) -> HubSett
         if protocol in tables:
             absent = tuple(transport for transport in TRANSPORTS if transport not in live.transports)
             services[protocol] = reader.read(live.service, tables[protocol], protocol, absent)
-    others: dict[str, Any] = {key: reader.read(kind, tables.get(key, {}), key) for key, kind in _TABLES.items()}
+    others: Any = {key: reader.value(kind, tables[key], key, {}) for key, kind in _TABLES.items() if key in tables}
     settings = complete(HubSettings(services=services, directory=directory, **others))
     for protocol, service in settings.services.items():
         for transport in ("tls", "wss"):
-            if transport in service.listeners and settings.tls.files is None:
+            if transport in service.listeners and settings.tls is None:
                 reader.fail(f"{protocol}.{transport}", "needs a certificate and its key in [tls]")
     return settings
 
@@ -214,6 +188,6 @@ def with_listeners(settings: HubSettings, listeners: dict[str, dict[str, Address
         nowhere: Any = dict.fromkeys(TRANSPORTS)
         services[name] = replace(settings.services.get(name) or LIVE[name].service(), **{**nowhere, **wanted})
         for transport in ("tls", "wss"):
-            if transport in wanted and settings.tls.files is None:
+            if transport in wanted and settings.tls is None:
                 raise SettingsError(f"{name} over {transport} needs a certificate and its key")
     return replace(settings, services=services)

@@ -22,7 +22,7 @@ import msgspec
 
 from ...errors import EncodeError
 from ...protocols.mb import MAX_PAYLOAD, MAX_RECEIVED
-from ..core.errors import AnswerError, ConnectionFailed, ConnectionLost, LiveError, Refused, RequestTimeout
+from ..core.errors import AnswerError, ConnectionFailed, ConnectionLost, Refused
 from ..drive.client import Client, Opening, dial
 from ..drive.connection import Dial, Reconnect
 from ..drive.responder import Responder
@@ -31,7 +31,7 @@ from . import events as event
 from .client import MbClient as MbSession
 from .events import Message, Request
 from .options import ClientOptions
-from .wire import MB_TCP, VERSION, MbError
+from .wire import MB_TCP, REQUEST, VERSION
 
 log = logging.getLogger("wirelake.live")
 
@@ -107,7 +107,7 @@ class MbClient(Client[Message, Request]):
                 case Message(topic=topic, payload=payload):
                     self._deliver(topic, happened, len(payload))
                 case event.Answered(token, payload, error):
-                    self._settle(token, payload, None if error is None else to_exception(error))
+                    self._settle(token, payload, error)
                 case event.Ready():
                     self._connection.ready()
                 case event.Refused():
@@ -116,15 +116,12 @@ class MbClient(Client[Message, Request]):
                     pass
 
     def _refused(self, refused: event.Refused) -> None:
-        error = to_exception(refused.error)
+        error = refused.error
         refusal = Refused(f"{refused.what} of {refused.topic} was refused: {error.detail}")
         match refused.what:
             case "registration":
-                self._connection.fail(
-                    refusal
-                    if isinstance(refused.error, MbError)
-                    else ConnectionFailed(f"{self.target}: {refusal.detail}")
-                )
+                is_word = isinstance(error, AnswerError)  # the broker's own
+                self._connection.fail(refusal if is_word else ConnectionFailed(f"{self.target}: {refusal.detail}"))
             case "subscription":
                 for subscription in self._subscriptions:
                     if refused.topic in map(self._canonical, subscription.patterns):
@@ -157,13 +154,13 @@ class MbClient(Client[Message, Request]):
 
     async def _serve(self, pattern: str, priority: float) -> None:
         try:
-            await self._in_force(lambda now: self._session.serve(pattern, priority, now))
+            await self._in_force(lambda now: self._session.subscribe(pattern, now, REQUEST, priority))
         except BaseException:
             self._unserve(pattern)
             raise
 
     def _unserve(self, pattern: str) -> None:
-        self._connection.do(lambda now: self._session.unserve(pattern, now))
+        self._connection.do(lambda now: self._session.unsubscribe(pattern, now, REQUEST))
 
     async def _in_force(self, call: Callable[[float], str | None]) -> None:
         """Waits until the broker has agreed. After a loss the session asks again by itself."""
@@ -217,15 +214,6 @@ def _to_json(value: Any) -> bytes:
         return msgspec.json.encode(value)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise EncodeError(f"cannot be written as JSON: {error}", rule="payload_json", path="payload") from None
-
-
-def to_exception(error: event.Error) -> LiveError:
-    """Return what is raised for an error of the session's."""
-    if isinstance(error, LiveError):
-        return error
-    if error.code == "TIMEOUT":
-        return RequestTimeout(f"no answer in time: {error.message}")
-    return AnswerError(error.code, error.message, error.details)
 
 
 def connect(

@@ -15,14 +15,14 @@ from typing import Any
 from ...codec import decode
 from ...codec.quick_frames import QuickFrames
 from ...errors import DecodeError, EncodeError, LimitExceeded, LocalProtocolError
-from ...protocols.mb import MAX_PAYLOAD, MAX_RECEIVED, MAX_TIMEOUT_MS, UUID4
+from ...protocols.mb import MAX_PAYLOAD, MAX_TIMEOUT_MS, UUID4
 from ...protocols.mb.conduct import HEARTBEAT, INITIALIZE, REGISTER
-from ..core.errors import ConnectionLost, RequestTimeout
+from ..core.errors import AnswerError, ConnectionLost, LiveError, RequestTimeout
 from ..core.link import Link
 from ..core.session import Session
 from ..core.timers import Requests, Timers, earliest
 from . import wire
-from .events import Answered, Error, Event, Lost, Message, Ready, Refused, Request
+from .events import Answered, Event, Lost, Message, Ready, Refused, Request
 from .options import ClientOptions
 from .topics import is_valid_topic
 
@@ -36,13 +36,10 @@ Kind = tuple[str, str]
 
 @dataclass(slots=True)
 class Call:
-    """Something that we asked for. ``subject`` is what it is about where we keep it in force ourselves; ``is_told`` if
-    the application has the token.
-    """
+    """Something that we asked for. ``subject`` is what it is about where we keep it in force ourselves."""
 
     topic: str
     subject: tuple[str, str] | None = None
-    is_told: bool = True
 
 
 class MbClient(Session):
@@ -77,6 +74,7 @@ class MbClient(Session):
         """By id."""
         self._wanted: dict[Kind, float] = {}
         self._introducing: set[str] = set()
+        """Calls of our own, which the application is not told of."""
         self._heartbeat: str | None = None
         self._sent_at = 0.0
 
@@ -135,29 +133,10 @@ class MbClient(Session):
     def answer_error(self, asked: Request, code: str, message: str, now: float, details: Any = None) -> bool:
         return self.answer(asked, wire.Fault(code, message, details).payload(wire.Clock(self.epoch, now)), now)
 
-    def subscribe(self, pattern: str, now: float) -> str | None:
-        """Gives a token if the broker is asked now; else it will be when there is one, now and after each loss."""
-        return self._want(wire.PUBLISH, pattern, 0, now)
-
-    def serve(self, pattern: str, priority: float, now: float) -> str | None:
-        """The same for requests."""
-        return self._want(wire.REQUEST, pattern, priority, now)
-
-    def unsubscribe(self, pattern: str, now: float) -> str | None:
-        return self._unwant(wire.PUBLISH, pattern, now)
-
-    def unserve(self, pattern: str, now: float) -> str | None:
-        return self._unwant(wire.REQUEST, pattern, now)
-
-    def forget(self, token: str) -> None:
-        """Nobody waits for this answer any more."""
-        self._calls.close(token)
-
-    def close(self, reason: str = "") -> None:
-        if self.link is not None:
-            self.link.close(reason)
-
-    def _want(self, action: str, pattern: str, priority: float, now: float) -> str | None:
+    def subscribe(self, pattern: str, now: float, action: str = wire.PUBLISH, priority: float = 0) -> str | None:
+        """Gives a token if the broker is asked now; else it will be when there is one, now and after each loss. With
+        the action request, for the requests on these topics.
+        """
         if not is_valid_topic(pattern, wildcards=True):
             raise EncodeError(f"{pattern!r} is not a valid topic or pattern", rule="topic", path="topic")
         if wire.plain_number(priority) is None:
@@ -165,11 +144,15 @@ class MbClient(Session):
         self._wanted[action, pattern.lower()] = priority
         return self._ask_to_subscribe(action, pattern.lower(), priority, now) if self._is_introduced else None
 
-    def _unwant(self, action: str, pattern: str, now: float) -> str | None:
+    def unsubscribe(self, pattern: str, now: float, action: str = wire.PUBLISH) -> str | None:
         self._wanted.pop((action, pattern.lower()), None)
         if not self._is_introduced:
             return None
         return self._ask(Call("system.topic.unsubscribe"), {"action": action, "topic": pattern}, now)
+
+    def forget(self, token: str) -> None:
+        """Nobody waits for this answer any more."""
+        self._calls.close(token)
 
     def _check(self, payload: bytes, parent: str | None = None, *, expects: bool = False) -> None:
         """Raises if this cannot be sent, or cannot be sent now."""
@@ -208,10 +191,7 @@ class MbClient(Session):
         for body in bodies:
             if link is not self.link:
                 return
-            if len(body) > MAX_RECEIVED:
-                self._give_up("the broker sends too large a message", 1009)
-            else:
-                self._handle(now, body, 0, len(body))
+            self._handle(now, body, 0, len(body))
 
     def disconnected(self, link: Link, now: float) -> None:
         if link is self.link:
@@ -243,16 +223,16 @@ class MbClient(Session):
         options = self.options
         if options.name:
             args: dict[str, Any] = {"name": options.name, "description": options.description or options.name}
-            register = Call(REGISTER, ("registration", options.name), is_told=False)
+            register = Call(REGISTER, ("registration", options.name))
             self._introducing.add(self._ask(register, args, now))
         for (action, pattern), priority in self._wanted.items():
-            self._introducing.add(self._ask_to_subscribe(action, pattern, priority, now, is_told=False))
+            self._introducing.add(self._ask_to_subscribe(action, pattern, priority, now))
         self._look_if_ready()
 
     def _look_if_ready(self) -> None:
         if not self._introducing and not self.is_ready and self.link is not None:
             self.is_ready = True
-            self.events.append(Ready(self._connections > 1))
+            self.events.append(Ready())
 
     def _look_at_silence(self, now: float) -> None:
         """Brokers drop clients that are silent; some without a word, so we ask."""
@@ -263,16 +243,15 @@ class MbClient(Session):
         later = self._sent_at if self._sent_at + self.options.heartbeat_seconds > now else now
         self._timers.set(_SILENCE, later + self.options.heartbeat_seconds)
 
-    def _give_up(self, reason: str, code: int = 1000) -> None:
+    def _give_up(self, reason: str) -> None:
         assert self.link is not None
-        self.link.close(reason, code, at_once=True)
+        self.link.close(reason, at_once=True)
         self._lose(reason)
 
     def _lose(self, reason: str) -> None:
         self.link = None
         self._is_introduced = self.is_ready = False
         self._frames = QuickFrames(wire.TO_CLIENT)
-        self._introducing.clear()
         for token in list(self._calls.open):
             self._settle(token, b"", ConnectionLost())
         for key in (INITIALIZE, _SILENCE, self._heartbeat or ""):
@@ -280,9 +259,9 @@ class MbClient(Session):
         self._heartbeat = None
         self.events.append(Lost(reason))
 
-    def _ask_to_subscribe(self, action: str, pattern: str, priority: float, now: float, *, is_told: bool = True) -> str:
+    def _ask_to_subscribe(self, action: str, pattern: str, priority: float, now: float) -> str:
         args = {"action": action, "topic": pattern, **({"priority": priority} if action == wire.REQUEST else {})}
-        return self._ask(Call("system.topic.subscribe", ("subscription", pattern), is_told), args, now)
+        return self._ask(Call("system.topic.subscribe", ("subscription", pattern)), args, now)
 
     def _ask(self, call: Call, args: dict[str, Any], now: float) -> str:
         token = self._begin(call, now)
@@ -294,21 +273,21 @@ class MbClient(Session):
         self._calls.begin(token, call, now + seconds + self.options.grace_seconds)
         return token
 
-    def _settle(self, token: str, payload: bytes, error: Error | None) -> None:
+    def _settle(self, token: str, payload: bytes, error: LiveError | None) -> None:
         """What we asked for has ended: with a reply, an error or a loss."""
         call = self._calls.close(token)
         assert call is not None
         if call.subject is not None and not isinstance(error, ConnectionLost):
             what, topic = call.subject
             if error is None and b'"failure"' in payload and what == "subscription":
-                error = wire.MbError("FAILURE", "the broker did not do it")
+                error = AnswerError("FAILURE", "the broker did not do it")
             if error is not None:
                 self.events.append(Refused(what, topic, error))
-        if call.is_told:
-            self.events.append(Answered(token, payload, error))
         if token in self._introducing:
             self._introducing.discard(token)
             self._look_if_ready()
+        else:
+            self.events.append(Answered(token, payload, error))
 
     def _say(self, header: bytes, payload: bytes, now: float) -> None:
         assert self.link is not None
@@ -372,7 +351,7 @@ class MbClient(Session):
         if error is None:
             self.counts["unasked"] += 1
             return
-        if error.code == "SERVICE_UNAVAILABLE":
+        if isinstance(error, AnswerError) and error.code == "SERVICE_UNAVAILABLE":
             about = (token for token, call in self._calls.open.items() if call.topic.lower() == head.name)
             oldest = next(about, None)
             if oldest is not None:  # a known broker tells of an evicted request under an id of its own

@@ -7,17 +7,12 @@ from typing import Any
 
 from ...codec.content import read_json
 from ..core.errors import LiveError
-from .wire import VERSION, MbError
-
-Error = MbError | LiveError
-"""What the broker replied, or what became of a request without its reply."""
+from .wire import VERSION
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Registered and subscribed, as far as the broker allowed it. ``is_again`` after a loss."""
-
-    is_again: bool = False
+    """Registered and subscribed, as far as the broker allowed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +49,7 @@ class Answered:
 
     token: str
     payload: bytes
-    error: Error | None = None
+    error: LiveError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +59,7 @@ class Refused:
 
     what: str
     topic: str
-    error: Error
+    error: LiveError
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,38 @@
-"""What a broker sends: replies and forwards, with copies of all of it for auditors."""
+"""What a broker sends: replies and forwards, with copies of all that comes and goes for those who subscribe the audit
+stream.
+
+Each message costs two copies or more, so they are put together from bytes that are JSON already.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from ...codec.content import json_line
+from ...protocols.mb.conduct import AUDIT
 from ..core.link import Framing
-from .audit import Audit
 from .connection import Service
-from .wire import LF, MB_TCP, Clock, Fault, Head, Ids, pack_size
+from .wire import LF, MAX_HEADS, MB_TCP, VERSION, Clock, Fault, Head, Ids, pack_size
+
+_COPY = f"publish:{AUDIT}:{VERSION}".encode()
 
 
 @dataclass(slots=True, eq=False)
 class Outbox:
-    """``overflow`` is called with a service that leaves more than ``max_unsent`` bytes unread."""
+    """``overflow`` is called with a service that leaves more than ``max_unsent`` bytes unread. ``timeout_ms`` is how
+    long a request waits that does not say. ``auditors`` get the copies.
+    """
 
     clock: Clock
     ids: Ids
-    audit: Audit
     max_unsent: int
+    timeout_ms: int
     overflow: Callable[[Service], None]
+    auditors: tuple[Service, ...] = ()
+    _fronts: dict[bytes, bytes] = field(default_factory=dict)
+    _last: tuple[bytes, bytes] = (b"", b'""')
+    """The last payload, and as JSON: what comes in mostly goes out next."""
 
     def send(self, service: Service, header: bytes, payload: bytes) -> None:
         self.forward((service,), header, LF + payload)
@@ -31,14 +44,21 @@ class Outbox:
     def refuse(self, service: Service, head: Head, rid: bytes | None, fault: Fault) -> None:
         self.reply(service, head, rid, fault.payload(self.clock))
 
-    def forward(self, receivers: tuple[Service, ...], header: bytes, tail: bytes, masked: bytes | None = None) -> bool:
+    def forward(
+        self,
+        receivers: tuple[Service, ...],
+        header: bytes,
+        tail: bytes,
+        masked: bytes | None = None,
+        is_copy: bool = False,
+    ) -> bool:
         """To all whose connections are not closing; False if there is none.
 
         ``tail`` is the payload with the line end before it, ``masked`` the id that the sender had used.
         """
         framed = b"".join((pack_size(len(header) + len(tail)), header, tail))
-        others: dict[Framing, bytes] | None = None
-        audit = self.audit if self.audit.listeners else None
+        others: dict[Framing, bytes] = {}
+        is_copied = bool(self.auditors) and not is_copy
         is_sent = False
         for service in receivers:
             link = service.link
@@ -49,13 +69,64 @@ class Outbox:
             if framing is MB_TCP:
                 link.send(framed)
             else:
-                if others is None:
-                    others = {}
                 if framing not in others:
                     others[framing] = framing.wrap(framed[4:])
                 link.send(others[framing])
             if link.unsent > self.max_unsent:
                 self.overflow(service)
-            if audit is not None:
-                audit.sent(service, header, tail[1:], masked)
+            if is_copied:
+                self._sent(service, header, tail[1:], masked)
         return is_sent
+
+    def received(
+        self,
+        service: Service,
+        head: Head,
+        rid: bytes | None,
+        parent: bytes | None,
+        timeout: int | None,
+        payload: bytes,
+    ) -> None:
+        """Copy a message that came."""
+        ids = b'","requestId":"%b' % rid if rid is not None else b""
+        if parent is not None:
+            ids += b'","parentRequestId":"' + parent
+        ids += b'"' if timeout is None else b'","timeout":%d' % timeout
+        limit = b"%d" % (self.timeout_ms if timeout is None else timeout)
+        front = self._fronts.get(head.forward) or self._front(head.forward)
+        message = (b'","message":{"header":{', front, ids, b'},"payload":', self._shown(payload), b"}}")
+        stamp, sender = self.clock.stamp, service.id.encode()
+        self._copy((b'{"timestamp":"', stamp, b'","timeout":', limit, b',"from":"', sender, *message))
+
+    def _sent(self, service: Service, header: bytes, payload: bytes, masked: bytes | None = None) -> None:
+        """Copy a message that went out; ``masked`` is the id that its sender had used."""
+        if header[-37:-36] == b":":
+            key, ids = header[:-36], b'","requestId":"%b"' % header[-36:]
+        else:
+            key, ids = header + b":", b'"'
+        front = self._fronts.get(key) or self._front(key)
+        end = b"}}" if masked is None else b'},"maskedId":"%b"}' % masked
+        message = (b'","message":{"header":{', front, ids, b'},"payload":', self._shown(payload), end)
+        self._copy((b'{"timestamp":"', self.clock.stamp, b'","to":"', service.id.encode(), *message))
+
+    def _front(self, key: bytes) -> bytes:
+        """Action, topic and version as JSON, without the last quote; ``key`` is the header up to where the id is.
+
+        None of the three can have a character that JSON would escape.
+        """
+        if len(self._fronts) >= MAX_HEADS:
+            self._fronts.clear()
+        action, topic, version, _ = key.split(b":")
+        front = b'"action":"%b","topic":"%b","version":"%b' % (action, topic, version)
+        self._fronts[key] = front
+        return front
+
+    def _shown(self, payload: bytes) -> bytes:
+        last, shown = self._last
+        if payload != last:
+            shown = json_line(payload)
+            self._last = (payload, shown)
+        return shown
+
+    def _copy(self, parts: tuple[bytes, ...]) -> None:
+        self.forward(self.auditors, _COPY, b"".join((LF, *parts)), is_copy=True)

@@ -13,12 +13,11 @@ from typing import Any
 
 from ...codec.quick_frames import QuickFrames
 from ...errors import LimitExceeded
-from ...protocols.mb import MAX_FRAME, MAX_PAYLOAD
+from ...protocols.mb import MAX_PAYLOAD
 from ...protocols.mb.conduct import AUDIT, HEARTBEAT, INITIALIZE
 from ..core.link import Link
 from ..core.session import Session
 from ..core.timers import Timers
-from .audit import Audit
 from .connection import Service
 from .log import Log
 from .metrics import Metrics, Probe
@@ -55,8 +54,7 @@ class MbBroker(Session):
         self._heads = Heads()
         self._timers: Timers[Any] = Timers()
         """Of services, and of open requests."""
-        self.audit = Audit(clock, options.timeout_ms, options.max_unsent, self._overflow)
-        self.outbox = Outbox(clock, ids, self.audit, options.max_unsent, self._overflow)
+        self.outbox = Outbox(clock, ids, options.max_unsent, options.timeout_ms, self._overflow)
         self.log = Log(clock, self.counts, self.outbox)
         self.requests = Requests(
             options, self.topics.requested, self.outbox, self.log, clock, self._timers, ids, self.chance, self.counts
@@ -102,10 +100,7 @@ class MbBroker(Session):
             service: Service | None = link.state
             if service is None or link.closing is not None:
                 return
-            if len(body) > MAX_FRAME:
-                self._drop(service, "", 1009)
-            else:
-                self._handle(service, body, 0, len(body))
+            self._handle(service, body, 0, len(body))
 
     def disconnected(self, link: Link, now: float) -> None:
         self._begin(now)
@@ -149,12 +144,11 @@ class MbBroker(Session):
     def _overflow(self, service: Service) -> None:
         self._drop(service, "too much is unsent", at_once=True)
 
-    def _drop(self, service: Service, reason: str, code: int = 1000, *, at_once: bool = False) -> None:
+    def _drop(self, service: Service, reason: str, *, at_once: bool = False) -> None:
         """Closes a connection; what it was is gone at once."""
         if service.is_here:
-            text = f"closed: {reason or 'a message is too large'}"
-            self.note("warn", text, peer=service.link.peer, service=service.id)
-            service.link.close(reason, code, at_once=at_once)
+            self.note("warn", f"closed: {reason}", peer=service.link.peer, service=service.id)
+            service.link.close(reason, at_once=at_once)
             self._remove(service)
 
     def _remove(self, service: Service) -> None:
@@ -164,7 +158,7 @@ class MbBroker(Session):
         self._timers.drop(service)
         self.log.stop(service)
         self.topics.forget(service)
-        self.audit.listeners = self.topics.subscribers(AUDIT)
+        self.outbox.auditors = self.topics.subscribers(AUDIT)
         self.counts["connection.disconnected.total"] += 1
         self.counts["registry.unregistration"] += 1
         self.log.write("info", "ServiceRegistry", f"Service {service.id} unregistered.", service)
@@ -185,8 +179,8 @@ class MbBroker(Session):
         metrics.size_sum += size
         if size > metrics.size_max:
             metrics.size_max = size
-        if self.audit.listeners:
-            self.audit.received(service, head, rid, parent, timeout, data[end + 1 : stop])
+        if self.outbox.auditors:
+            self.outbox.received(service, head, rid, parent, timeout, data[end + 1 : stop])
         try:
             if stop - end - 1 > MAX_PAYLOAD:
                 raise Fault("MALFORMED_MESSAGE", "the payload is too large", {"payloadLength": stop - end - 1})
@@ -275,7 +269,7 @@ class MbBroker(Session):
     def subscribe(self, service: Service, action: str, topic: str, priority: float = 0) -> None:
         self.topics.subscribe(service, action, topic, priority)
         if topic == AUDIT:
-            self.audit.listeners = self.topics.subscribers(AUDIT)
+            self.outbox.auditors = self.topics.subscribers(AUDIT)
         self.log.write("info", "SubscriptionManager", f"Service subscribed to topic:{topic} for {action}", service)
 
     def unsubscribe(self, service: Service, action: str, topic: str) -> bool:

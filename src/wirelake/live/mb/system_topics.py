@@ -135,9 +135,8 @@ class SystemTopics:
     def _subscribe(self, service: Service, args: Args) -> bytes:
         action, topic = self._action_and_topic(args, SUBSCRIBABLE)
         priority = args.get("priority", 0)
-        number = (
-            plain_number(priority) if isinstance(priority, int | float) and not isinstance(priority, bool) else None
-        )
+        is_number = isinstance(priority, int | float) and not isinstance(priority, bool)
+        number = plain_number(priority) if is_number else None
         if number is None:
             raise invalid("priority has to be a finite number", args, "priority")
         if action == RESPONSE:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import re
 import struct
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +18,7 @@ from ...errors import DecodeError
 from ...protocols import mb
 from ...protocols.mb.conduct import SYSTEM
 from ...spec.resolve import layout
+from ..core.errors import AnswerError, LiveError, RequestTimeout
 
 PUBLISH, REQUEST, RESPONSE = "publish", "request", "response"
 VERSION = "1.0.0"
@@ -278,39 +278,28 @@ class Clock:
         return timestamp(self.epoch + then)
 
 
-@dataclass(frozen=True, slots=True)
-class MbError:
-    """An error as it is found in a payload. ``form`` is A (an object with the key "error") or B (after ``error:``)."""
-
-    code: str
-    message: str
-    timestamp: str = ""
-    details: Any = None
-    form: str = "A"
-
-
-def read_error(payload: bytes) -> MbError | None:
-    """The error that a payload is, in either form."""
-    if payload.startswith(ERROR_PREFIX):
-        found = _error_object(payload[len(ERROR_PREFIX) :])
-        if isinstance(found, dict) and all(found.get(key) for key in ("code", "message", "timestamp")):
-            return _error(found, "B")
-        return MbError("MALFORMED_MESSAGE", "what follows error: is no error object", form="B")
-    if b'"error"' in payload:
-        found = _error_object(payload)
-        inner = found.get("error") if isinstance(found, dict) else None
-        if isinstance(inner, dict) and isinstance(inner.get("code"), str) and isinstance(inner.get("message"), str):
-            return _error(inner, "A")
-    return None
-
-
-def _error_object(data: bytes) -> Any:
-    try:
-        return read_json(data)
-    except DecodeError:
+def read_error(payload: bytes) -> LiveError | None:
+    """The error that a payload is: an object with the key "error", or one behind ``error:``."""
+    is_marked = payload.startswith(ERROR_PREFIX)
+    if not is_marked and b'"error"' not in payload:
         return None
+    found = _object(payload[len(ERROR_PREFIX) :] if is_marked else payload)
+    if is_marked:
+        if not all(found.get(key) for key in ("code", "message", "timestamp")):
+            return AnswerError("MALFORMED_MESSAGE", "what follows error: is no error object")
+    else:
+        found = found["error"] if isinstance(found.get("error"), dict) else {}
+        if not isinstance(found.get("code"), str) or not isinstance(found.get("message"), str):
+            return None
+    code, message = str(found["code"]), str(found["message"])
+    if code == "TIMEOUT":
+        return RequestTimeout(f"no answer in time: {message}")
+    return AnswerError(code, message, found.get("details"))
 
 
-def _error(found: dict[str, Any], form: str) -> MbError:
-    code, message, when = (str(found.get(key, "")) for key in ("code", "message", "timestamp"))
-    return MbError(code, message, when, found.get("details"), form)
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        found = read_json(data)
+    except DecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}

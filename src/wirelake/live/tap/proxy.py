@@ -82,10 +82,10 @@ class Proxy:
         await self._become_quiet(deadline)
         for pair in list(self._pairs):
             pair.close()
-        await self._all_gone(deadline)
+        await self._until_gone(deadline)
         for pair in list(self._pairs):
             pair.abort()
-        await self._all_gone(deadline + RESET_SECONDS)
+        await self._until_gone(deadline + RESET_SECONDS)
 
     async def __aenter__(self) -> Proxy:
         await self.start()
@@ -95,19 +95,16 @@ class Proxy:
         await self.stop()
 
     async def _become_quiet(self, deadline: float) -> None:
-        loop = asyncio.get_running_loop()
-        before, since = sum(self.passed), loop.time()
-        while self._pairs and loop.time() < deadline:
+        time = asyncio.get_running_loop().time
+        before, since = sum(self.passed), time()
+        while self._pairs and time() < min(deadline, since + QUIET_SECONDS):
+            await asyncio.sleep(POLL_SECONDS)
             now = sum(self.passed)
             if now != before or any(pair.unsent for pair in self._pairs):
-                before, since = now, loop.time()
-            elif loop.time() - since >= QUIET_SECONDS:
-                return
-            await asyncio.sleep(POLL_SECONDS)
+                before, since = now, time()
 
-    async def _all_gone(self, deadline: float) -> None:
-        loop = asyncio.get_running_loop()
-        while self._pairs and loop.time() < deadline:
+    async def _until_gone(self, deadline: float) -> None:
+        while self._pairs and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(POLL_SECONDS)
 
 

@@ -11,9 +11,9 @@ import pytest
 from tests.live.live import run
 from tests.live.plainly import split_address
 from tests.waiting import until
-from wirelake.live.hub import memory
+from wirelake.live.hub import machine
 from wirelake.live.hub.hub import Hub, read_settings
-from wirelake.live.hub.memory import MemoryGuard, available_bytes
+from wirelake.live.hub.machine import MemoryGuard, available_bytes
 
 ANY = "127.0.0.1:0"
 
@@ -51,7 +51,7 @@ def test_the_limit_is_a_share_of_the_machine_or_of_the_cgroup(tmp_path: Path, mo
     whole = available_bytes()
     assert whole > 1 << 20
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(memory, "_LIMITS", (limit, tmp_path / "nowhere"))
+    monkeypatch.setattr(machine, "_LIMITS", (limit, tmp_path / "nowhere"))
     limit.write_text("max\n")
     assert available_bytes() >= whole
     limit.write_text("1000000\n")
@@ -64,17 +64,14 @@ def test_memory_is_given_back_when_clients_have_gone_and_only_then(monkeypatch: 
 
     async def main() -> None:
         nonlocal connections
-        monkeypatch.setattr(memory, "trim", lambda: trims.append(connections))
+        monkeypatch.setattr(machine, "trim", lambda: trims.append(connections))
         guard = MemoryGuard(0.4, lambda: connections)
-        try:
-            guard._trimmed = -memory.TRIM_BYTES
-            guard.look()
-            assert not trims
-            connections = 50
-            guard.look()
-            guard.look()
-            assert trims == [50]
-        finally:
-            guard.stop()
+        guard._trimmed = -machine.TRIM_BYTES
+        guard.look()
+        assert not trims
+        connections = 50
+        guard.look()
+        guard.look()
+        assert trims == [50]
 
     run(main)
