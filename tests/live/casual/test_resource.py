@@ -123,7 +123,7 @@ def test_a_branch_of_whose_end_the_store_tells_takes_no_memory(play: Play, peer:
         peer.enqueue(xid=xid(number))
         assert peer.prepare(xid(number)) == OK
     assert peer.commit(xid(1)) == OK and peer.rollback(xid(2)) == OK
-    assert play.session.branches.by_key == {}
+    assert play.session.branches.by_xid == {}
     assert peer.commit(xid(1)) == OK and peer.rollback(xid(1)) == HEURCOM
     assert peer.rollback(xid(2)) == OK and peer.commit(xid(2)) == HEURRB and peer.prepare(xid(2)) == RBROLLBACK
 
