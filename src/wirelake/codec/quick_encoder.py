@@ -17,6 +17,7 @@ from ..spec.plain import beyond
 from ..spec.resolve import Layout, MessageNode
 from .encoder import encode_frame
 from .frame import kept_fields, struct_fields
+from .headers import NO_LIMIT
 
 Encode = Callable[[Any], bytes]
 _FORMATS = {(1, False): "B", (1, True): "b", (2, False): "H", (2, True): "h", (4, False): "I", (4, True): "i"}
@@ -75,15 +76,36 @@ class _Compiler:
             if field.when is not None:
                 raise Unsuited
             self._write(field.wire, f"m.{field.name}", 1)
-        self._flush(1)
-        header = self._header()
-        source = ["def write(m):", " out = []", " add = out.append", *self.lines, " body = b''.join(out)", *header]
-        exec(compile("\n".join(source), f"<encoder of {self.node.name}>", "exec"), self.names)
+        source = self._whole() if self._count else self._fixed_whole()
+        exec(compile("\n".join(["def write(m):", *source]), f"<encoder of {self.node.name}>", "exec"), self.names)
         return self.names["write"]  # type: ignore[no-any-return]
 
-    def _header(self) -> list[str]:
-        form, values = ">", []
-        limit = ""
+    def _whole(self) -> list[str]:
+        self._flush(1)
+        form, values, least, most = self._header("len(body)")
+        self.names["head"] = struct.Struct(form).pack
+        return [
+            " out = []",
+            " add = out.append",
+            *self.lines,
+            " body = b''.join(out)",
+            f" if not {least} <= len(body) <= {most}: raise ValueError",
+            f" return head({', '.join(values)}) + body",
+        ]
+
+    def _fixed_whole(self) -> list[str]:
+        """A message of a size that is known is packed at once."""
+        size = struct.calcsize(self._format)
+        form, values, least, most = self._header(str(size))
+        if not least <= size <= most:
+            raise Unsuited
+        self.names["pack"] = struct.Struct(form + self._format[1:]).pack
+        return [*self.lines, f" return pack({', '.join([*values, *self._values])})"]
+
+    def _header(self, body_size: str) -> tuple[str, list[str], int, int]:
+        """Return the format of the header, its values, and the limits of the size of what follows."""
+        form, values = ">", list[str]()
+        least, most = 0, NO_LIMIT
         for place, part in enumerate(self.layout.frame.parts):
             match part:
                 case n.Code(wire=wire):
@@ -93,17 +115,13 @@ class _Compiler:
                     size = self._fixed(self.node.field(name).wire)
                     form += f"{size}s"
                     values.append(self._sized(f"m.{name}", size, 1))
-                case n.Size(wire=n.Int() as wire, counts="after", least=least, most=most) if (
-                    place == len(self.layout.frame.parts) - 1
-                ):
+                case n.Size(wire=n.Int() as wire, counts="after") if place == len(self.layout.frame.parts) - 1:
                     form += self._letter(wire)
-                    values.append("len(body)")
-                    most = 1 << 62 if most is None else most
-                    limit = f" if not {least} <= len(body) <= {most}: raise ValueError"
+                    values.append(body_size)
+                    least, most = part.least, NO_LIMIT if part.most is None else part.most
                 case _:
                     raise Unsuited
-        self.names["head"] = struct.Struct(form).pack
-        return [limit, f" return head({', '.join(values)}) + body"]
+        return form, values, least, most
 
     def _letter(self, wire: n.Int) -> str:
         if wire.little or (wire.size, wire.signed) not in _FORMATS:
