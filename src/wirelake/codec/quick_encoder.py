@@ -64,7 +64,7 @@ class _Compiler:
     def __init__(self, layout: Layout, node: MessageNode) -> None:
         self.layout, self.node = layout, node
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {"check": _check_bytes}
+        self.names: dict[str, Any] = {}
         self._format, self._values = ">", list[str]()
         self._count = 0
 
@@ -177,15 +177,25 @@ class _Compiler:
                 raise Unsuited
 
     def _run(self, length: n.Int, content: str, value: str, depth: int) -> None:
-        name = f"raw{self._count}"
-        self._count += 1
-        read = f"{value}.encode('utf-8', 'surrogateescape')" if content == "text" else value
-        self.lines.append(f"{' ' * depth}{name} = {read}")
-        if content == "bytes":
-            self.lines.append(f"{' ' * depth}if type({name}) is not bytes: raise TypeError")
+        name = self._text(value, depth) if content == "text" else self._bytes(value, depth)
         self._pack(self._letter(length), f"len({name})")
         self._flush(depth)
         self.lines.append(f"{' ' * depth}add({name})")
+
+    def _text(self, value: str, depth: int) -> str:
+        return self._keep(f"{value}.encode('utf-8', 'surrogateescape')", depth)
+
+    def _bytes(self, value: str, depth: int) -> str:
+        name = self._keep(value, depth)
+        self.lines.append(f"{' ' * depth}if type({name}) is not bytes: raise TypeError")
+        return name
+
+    def _keep(self, value: str, depth: int) -> str:
+        """Return a name for a value."""
+        name = f"raw{self._count}"
+        self._count += 1
+        self.lines.append(f"{' ' * depth}{name} = {value}")
+        return name
 
     def _struct(self, cls: Any, value: str, depth: int) -> None:
         """Fields under a condition stand at the end of a structure, all under the same one."""
@@ -216,7 +226,7 @@ class _Compiler:
                     self._pack(self._letter(wire), f"len({value}.{of})")
                 case n.Run(content="bytes", length=str()):
                     self._flush(depth + 1)
-                    self.lines.append(f"{' ' * (depth + 1)}add(check({value}.{field.name}))")
+                    self.lines.append(f"{' ' * (depth + 1)}add({self._bytes(f'{value}.{field.name}', depth + 1)})")
                 case _:
                     raise Unsuited
         self._flush(depth + 1)
@@ -224,9 +234,3 @@ class _Compiler:
             f"{value}.{field.name} != {field.default!r}" for field in fields if not isinstance(field.wire, n.Length)
         )
         self.lines.append(f"{' ' * depth}elif {unset}: raise ValueError")
-
-
-def _check_bytes(value: Any) -> bytes:
-    if type(value) is not bytes:
-        raise TypeError
-    return value

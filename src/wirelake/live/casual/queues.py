@@ -79,9 +79,7 @@ class Queues:
             given.payload,
         )
 
-    def _enqueue_first(
-        self, connection: Inbound, message: casual.QueueEnqueueRequest, put: Put, now: float
-    ) -> None:
+    def _enqueue_first(self, connection: Inbound, message: casual.QueueEnqueueRequest, put: Put, now: float) -> None:
         """Begin a branch with a message. If the store knows the branch it may refuse, and only then has to be asked."""
         session = self.session
         branch = session.branches.make(message.xid)
