@@ -60,11 +60,15 @@ def in_branch(kind: type[casual.ResourcePrepareRequest | casual.ResourceCommitRe
 
 
 GTRID = b"gtrid-of-sixteen"
-TRANSACTION = (
-    enqueue_of(Xid(42, GTRID, b"bqual")),
-    in_branch(casual.ResourcePrepareRequest),
-    in_branch(casual.ResourceCommitRequest),
-)
+TRANSACTION = [
+    frame.split(GTRID)
+    for frame in (
+        enqueue_of(Xid(42, GTRID, b"bqual")),
+        in_branch(casual.ResourcePrepareRequest),
+        in_branch(casual.ResourceCommitRequest),
+    )
+]
+"""What stands before and behind the id of a transaction, which is another one each time."""
 
 
 class Worker:
@@ -83,7 +87,7 @@ class Worker:
         self.step = 0
         if not self.is_enqueue:
             gtrid = os.urandom(len(GTRID))
-            self.steps = [step.replace(GTRID, gtrid) for step in TRANSACTION]
+            self.steps = [gtrid.join(around) for around in TRANSACTION]
         self.send(self.steps[0])
 
     def hear(self) -> None:

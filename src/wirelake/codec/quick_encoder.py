@@ -17,6 +17,7 @@ from ..spec.plain import beyond
 from ..spec.resolve import Layout, MessageNode
 from .encoder import encode_frame
 from .frame import kept_fields, struct_fields
+from .headers import NO_LIMIT
 
 Encode = Callable[[Any], bytes]
 _FORMATS = {(1, False): "B", (1, True): "b", (2, False): "H", (2, True): "h", (4, False): "I", (4, True): "i"}
@@ -63,7 +64,7 @@ class _Compiler:
     def __init__(self, layout: Layout, node: MessageNode) -> None:
         self.layout, self.node = layout, node
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {"check": _check_bytes}
+        self.names: dict[str, Any] = {}
         self._format, self._values = ">", list[str]()
         self._count = 0
 
@@ -75,15 +76,36 @@ class _Compiler:
             if field.when is not None:
                 raise Unsuited
             self._write(field.wire, f"m.{field.name}", 1)
-        self._flush(1)
-        header = self._header()
-        source = ["def write(m):", " out = []", " add = out.append", *self.lines, " body = b''.join(out)", *header]
-        exec(compile("\n".join(source), f"<encoder of {self.node.name}>", "exec"), self.names)
+        source = self._whole() if self._count else self._fixed_whole()
+        exec(compile("\n".join(["def write(m):", *source]), f"<encoder of {self.node.name}>", "exec"), self.names)
         return self.names["write"]  # type: ignore[no-any-return]
 
-    def _header(self) -> list[str]:
-        form, values = ">", []
-        limit = ""
+    def _whole(self) -> list[str]:
+        self._flush(1)
+        form, values, least, most = self._header("len(body)")
+        self.names["head"] = struct.Struct(form).pack
+        return [
+            " out = []",
+            " add = out.append",
+            *self.lines,
+            " body = b''.join(out)",
+            f" if not {least} <= len(body) <= {most}: raise ValueError",
+            f" return head({', '.join(values)}) + body",
+        ]
+
+    def _fixed_whole(self) -> list[str]:
+        """A message of a size that is known is packed at once."""
+        size = struct.calcsize(self._format)
+        form, values, least, most = self._header(str(size))
+        if not least <= size <= most:
+            raise Unsuited
+        self.names["pack"] = struct.Struct(form + self._format[1:]).pack
+        return [*self.lines, f" return pack({', '.join([*values, *self._values])})"]
+
+    def _header(self, body_size: str) -> tuple[str, list[str], int, int]:
+        """Return the format of the header, its values, and the limits of the size of what follows."""
+        form, values = ">", list[str]()
+        least, most = 0, NO_LIMIT
         for place, part in enumerate(self.layout.frame.parts):
             match part:
                 case n.Code(wire=wire):
@@ -93,17 +115,13 @@ class _Compiler:
                     size = self._fixed(self.node.field(name).wire)
                     form += f"{size}s"
                     values.append(self._sized(f"m.{name}", size, 1))
-                case n.Size(wire=n.Int() as wire, counts="after", least=least, most=most) if (
-                    place == len(self.layout.frame.parts) - 1
-                ):
+                case n.Size(wire=n.Int() as wire, counts="after") if place == len(self.layout.frame.parts) - 1:
                     form += self._letter(wire)
-                    values.append("len(body)")
-                    most = 1 << 62 if most is None else most
-                    limit = f" if not {least} <= len(body) <= {most}: raise ValueError"
+                    values.append(body_size)
+                    least, most = part.least, NO_LIMIT if part.most is None else part.most
                 case _:
                     raise Unsuited
-        self.names["head"] = struct.Struct(form).pack
-        return [limit, f" return head({', '.join(values)}) + body"]
+        return form, values, least, most
 
     def _letter(self, wire: n.Int) -> str:
         if wire.little or (wire.size, wire.signed) not in _FORMATS:
@@ -159,15 +177,25 @@ class _Compiler:
                 raise Unsuited
 
     def _run(self, length: n.Int, content: str, value: str, depth: int) -> None:
-        name = f"raw{self._count}"
-        self._count += 1
-        read = f"{value}.encode('utf-8', 'surrogateescape')" if content == "text" else value
-        self.lines.append(f"{' ' * depth}{name} = {read}")
-        if content == "bytes":
-            self.lines.append(f"{' ' * depth}if type({name}) is not bytes: raise TypeError")
+        name = self._text(value, depth) if content == "text" else self._bytes(value, depth)
         self._pack(self._letter(length), f"len({name})")
         self._flush(depth)
         self.lines.append(f"{' ' * depth}add({name})")
+
+    def _text(self, value: str, depth: int) -> str:
+        return self._keep(f"{value}.encode('utf-8', 'surrogateescape')", depth)
+
+    def _bytes(self, value: str, depth: int) -> str:
+        name = self._keep(value, depth)
+        self.lines.append(f"{' ' * depth}if type({name}) is not bytes: raise TypeError")
+        return name
+
+    def _keep(self, value: str, depth: int) -> str:
+        """Return a name for a value."""
+        name = f"raw{self._count}"
+        self._count += 1
+        self.lines.append(f"{' ' * depth}{name} = {value}")
+        return name
 
     def _struct(self, cls: Any, value: str, depth: int) -> None:
         """Fields under a condition stand at the end of a structure, all under the same one."""
@@ -198,7 +226,7 @@ class _Compiler:
                     self._pack(self._letter(wire), f"len({value}.{of})")
                 case n.Run(content="bytes", length=str()):
                     self._flush(depth + 1)
-                    self.lines.append(f"{' ' * (depth + 1)}add(check({value}.{field.name}))")
+                    self.lines.append(f"{' ' * (depth + 1)}add({self._bytes(f'{value}.{field.name}', depth + 1)})")
                 case _:
                     raise Unsuited
         self._flush(depth + 1)
@@ -206,9 +234,3 @@ class _Compiler:
             f"{value}.{field.name} != {field.default!r}" for field in fields if not isinstance(field.wire, n.Length)
         )
         self.lines.append(f"{' ' * depth}elif {unset}: raise ValueError")
-
-
-def _check_bytes(value: Any) -> bytes:
-    if type(value) is not bytes:
-        raise TypeError
-    return value

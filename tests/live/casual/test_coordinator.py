@@ -601,4 +601,4 @@ def test_a_peer_that_never_replies_to_a_rollback_of_active_work_is_not_waited_fo
     assert ended(root) == "rolled_back"
     root.play.wait(200)
     assert len(root.peers[0].heard) == 4, "it is told again three times"
-    assert not root.play.session.coordinator.untold and root.branch.key not in root.play.session.branches.by_key
+    assert not root.play.session.coordinator.untold and root.branch.xid not in root.play.session.branches.by_xid

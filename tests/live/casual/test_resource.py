@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.live.casual.play import Peer, Play, services_of, uuid, xid
+from wirelake.live.casual.store import CountBranches, Enqueue
 from wirelake.live.casual.wire import NIL
+from wirelake.live.core.effects import Store
 from wirelake.protocols import casual as c
 
 OK, RDONLY, HEURRB, HEURCOM, RBROLLBACK, RBOTHER, RBTIMEOUT = 0, 3, 6, 7, 100, 104, 106
@@ -123,7 +125,7 @@ def test_a_branch_of_whose_end_the_store_tells_takes_no_memory(play: Play, peer:
         peer.enqueue(xid=xid(number))
         assert peer.prepare(xid(number)) == OK
     assert peer.commit(xid(1)) == OK and peer.rollback(xid(2)) == OK
-    assert play.session.branches.by_key == {}
+    assert play.session.branches.by_xid == {}
     assert peer.commit(xid(1)) == OK and peer.rollback(xid(1)) == HEURCOM
     assert peer.rollback(xid(2)) == OK and peer.commit(xid(2)) == HEURRB and peer.prepare(xid(2)) == RBROLLBACK
 
@@ -176,8 +178,6 @@ def test_a_full_disk_refuses_a_prepare_and_keeps_a_promise(play: Play, peer: Pee
 
 
 def test_requests_that_come_while_something_is_decided_wait_for_it(play: Play, peer: Peer) -> None:
-    from wirelake.live.core.effects import Store
-
     peer.enqueue(xid=xid(1))
     play.holds = (Store,)
     assert peer.prepare(xid(1)) is None and peer.rollback(xid(1)) is None and peer.commit(xid(1)) is None
@@ -186,6 +186,40 @@ def test_requests_that_come_while_something_is_decided_wait_for_it(play: Play, p
         "ResourcePrepareReply", "ResourceRollbackReply", "ResourceCommitReply",
     ]  # fmt: skip
     assert [one.resource.state for one in peer.heard] == [OK, OK, HEURRB]
+
+
+def test_a_branch_begins_with_its_first_message_and_others_wait_for_that(play: Play, peer: Peer) -> None:
+    play.holds = (Store,)
+    assert peer.enqueue(payload=b"one", xid=xid(1)) is peer.enqueue(payload=b"two", xid=xid(1)) is None
+    assert [type(effect.request) for effect in play.held] == [Enqueue], "nobody asks the store before"
+    assert peer.prepare(xid(1)) is None
+    play.let_go()
+    replies = list(peer.heard)
+    assert [reply.id != NIL for reply in replies[:2]] == [True, True] and replies[2].resource.state == OK
+    play.holds = ()
+    assert peer.commit(xid(1)) == OK
+    assert [message.payload for _ in range(2) for message in peer.dequeue()] == [b"one", b"two"]
+
+
+def test_a_branch_whose_connection_is_lost_at_its_first_message_is_rolled_back(play: Play, peer: Peer) -> None:
+    other = play.peer()
+    play.holds = (Store,)
+    peer.enqueue(xid=xid(1))
+    assert other.enqueue(xid=xid(1)) is None
+    peer.drop()
+    play.let_go()
+    play.holds = ()
+    assert [reply.id for reply in other.heard] == [NIL]
+    assert other.prepare(xid(1)) == RBROLLBACK and other.dequeue() == ()
+    assert play.store.run([CountBranches()])[0].value["active"] == 0
+
+
+def test_a_first_message_that_is_refused_begins_the_branch_too(play: Play, peer: Peer) -> None:
+    known = peer.enqueue()
+    assert peer.enqueue(id=known, xid=xid(1)) == NIL
+    assert peer.prepare(xid(1)) == RDONLY
+    assert peer.enqueue("nowhere", xid=xid(2)) == NIL
+    assert peer.prepare(xid(2)) == RDONLY
 
 
 def test_an_active_branch_ends_with_the_limit_of_the_domain() -> None:

@@ -104,6 +104,7 @@ def test_the_example_shows_every_setting_and_its_default() -> None:
         ('[mb]\ntcp = "here"', "mb.tcp: 'here' is no address: write HOST:PORT"),
         ('[mb]\ntcp = "::1:3001"', "mb.tcp: '::1:3001': an IPv6 address is written in brackets, such as [::1]:3001"),
         ('[mb]\ntcp = ":3001"', "mb.tcp: ':3001' has no host: write 127.0.0.1:3001 for this machine only, or *:3001"),
+        ('[casual]\npeers = ["casual://a:1"]', "casual.peers[0].address: 'casual://a:1' is a URL: write HOST:PORT"),
         ('[mb]\ntcp = "a:70000"', "mb.tcp: 'a:70000' is no address"),
         ("[mb]\nconnections = -1", "mb.connections: has to be 0 or more, not -1"),
         ("[mb]\nconnections = 1.5", "mb.connections: has to be a whole number, not 1.5"),

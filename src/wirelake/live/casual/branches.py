@@ -8,15 +8,16 @@ branch is decided in ``resource.py`` and ``coordinator.py``; here is who it is, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from ..core.effects import Done, Result, Store
 from .connections import Inbound
 from .events import TransactionEnded
 from .peers import Peer
 from .store import BranchRecord, Find, Load, Loaded, PeerBranch
-from .wire import NIL, XA_OK, XA_RBROLLBACK, XAER_NOTA, XAER_RMFAIL, Key, Xid, key_of
+from .wire import NIL, XA_OK, XA_RBROLLBACK, XAER_NOTA, XAER_RMFAIL, Xid, is_null
 
 if TYPE_CHECKING:
     from .session import CasualSession
@@ -28,16 +29,14 @@ FINISHED = frozenset(("committed", "rolled_back", "read_only"))
 Then = Callable[["Branch", float], None]
 
 
-@dataclass(slots=True, eq=False)
-class Branch:
+class Branch(msgspec.Struct, eq=False):
     """``state`` busy: something is decided about it right now; what is asked meanwhile waits in ``after``."""
 
     xid: Xid
-    key: Key
     state: State = "unknown"
-    connections: dict[Inbound, None] = field(default_factory=dict)
+    connections: dict[Inbound, None] = {}
     """It is rolled back with any of those that it came over, unless it is prepared."""
-    peers: dict[str, PeerBranch] = field(default_factory=dict)
+    peers: dict[str, PeerBranch] = {}
     work: int = 0
     """Messages that it has added or taken here."""
     running: int = 0
@@ -56,11 +55,11 @@ class Branch:
     """The chain of calls that it belongs to."""
     ended: Callable[[TransactionEnded, float], None] | None = None
     """Who began it and hears how it ended, if the transaction is ours."""
-    after: list[Callable[[float], None]] = field(default_factory=list)
-    quiet: list[Callable[[float], None]] = field(default_factory=list)
-    on_rollback: dict[Any, Callable[[float], None]] = field(default_factory=dict)
+    after: list[Callable[[float], None]] = []
+    quiet: list[Callable[[float], None]] = []
+    on_rollback: dict[Any, Callable[[float], None]] = {}
     """What waits in it, such as a dequeue, and how to end that."""
-    untold: dict[str, PeerBranch] = field(default_factory=dict)
+    untold: dict[str, PeerBranch] = {}
     """Peers that have not replied to its outcome yet."""
 
     def spoil(self, code: int = XA_RBROLLBACK) -> None:
@@ -116,12 +115,12 @@ class Branch:
 
 
 class Branches:
-    """All branches that are not forgotten, by key."""
+    """All branches that are not forgotten, by xid."""
 
     def __init__(self, session: CasualSession) -> None:
         self.session = session
-        self.by_key: dict[Key, Branch] = {}
-        self._tombstones: dict[Key, None] = {}
+        self.by_xid: dict[Xid, Branch] = {}
+        self._tombstones: dict[Xid, None] = {}
         """Finished ones, the oldest first."""
 
     def load(self, done: Callable[[float], None], now: float) -> None:
@@ -140,9 +139,8 @@ class Branches:
     def adopt(self, loaded: Loaded, now: float) -> None:
         """Take over branches of the store that nobody cares for."""
         for record in loaded.branches:
-            key = key_of(record.xid)
-            if key is not None and key not in self.by_key:
-                branch = self.by_key[key] = Branch(record.xid, key)
+            if record.xid not in self.by_xid:
+                branch = self.by_xid[record.xid] = Branch(record.xid)
                 self._recall(branch, record)
                 if record.state == "preparing":
                     self.session.coordinator.give_up(branch, now)
@@ -167,24 +165,38 @@ class Branches:
 
     def find(self, xid: Xid, then: Then, now: float) -> None:
         """Call ``then`` with the branch: one that nobody knows is ``unknown``, and forgotten if it stays so."""
-        key = key_of(xid)
-        assert key is not None
-        branch = self.by_key.get(key)
-        if branch is not None:
-            if branch.state == "unknown":
-                branch.after.append(lambda now: then(branch, now))
-            else:
-                then(branch, now)
-            return
-        made = self.by_key[key] = Branch(xid, key)
-        made.after.append(lambda now: then(made, now))
-        self.session.want_then(Store(Find(xid)), lambda result, now: self._found(made, result, now))
+        branch = self.by_xid.get(xid)
+        if branch is None:
+            branch = self.make(xid)
+            branch.after.append(lambda now: then(branch, now))
+            self.look_up(branch)
+        elif branch.state == "unknown":
+            branch.after.append(lambda now: then(branch, now))
+        else:
+            then(branch, now)
+
+    def is_new(self, xid: Xid) -> bool:
+        """Tell whether nobody here knows of a branch; the store may."""
+        return xid not in self.by_xid and not is_null(xid)
+
+    def make(self, xid: Xid) -> Branch:
+        """Return a branch of which nobody knows yet what the store has of it: who asks for it waits in ``after``."""
+        branch = self.by_xid[xid] = Branch(xid)
+        return branch
+
+    def look_up(self, branch: Branch) -> None:
+        """Read what the store has of a branch, then go on with those who wait."""
+        self.session.want_then(Store(Find(branch.xid)), lambda result, now: self._found(branch, result, now))
 
     def _found(self, branch: Branch, result: Result, now: float) -> None:
         record = result.value if isinstance(result, Done) else None
         branch.outcome = XAER_NOTA if isinstance(result, Done) else XAER_RMFAIL
         if record is not None and record.state != "preparing":
             self._recall(branch, record)
+        self.known(branch, now)
+
+    def known(self, branch: Branch, now: float) -> None:
+        """Go on with those who waited to know what a branch is."""
         waiting, branch.after = branch.after, []
         for then in waiting:
             then(now)
@@ -195,22 +207,26 @@ class Branches:
         """Call ``then`` with the branch of work that came over a connection; an unknown branch begins with it."""
 
         def found(branch: Branch, now: float) -> None:
-            if branch.state == "unknown" and not connection.is_lost:
-                branch.state, branch.outcome = "active", XA_OK
-                self.session.watch(branch, now)
-            if branch.state == "active" and not connection.is_lost:
-                branch.connections[connection] = None
-                connection.branches[branch] = None
+            self.enter(connection, branch, now)
             then(branch, now)
 
         self.find(xid, found, now)
 
+    def enter(self, connection: Inbound, branch: Branch, now: float) -> None:
+        """Work came over a connection: the branch ends with it, unless it is prepared by then."""
+        if connection.is_lost:
+            return
+        if branch.state == "unknown":
+            branch.state, branch.outcome = "active", XA_OK
+            self.session.watch(branch, now)
+        if branch.state == "active":
+            branch.connections[connection] = None
+            connection.branches[branch] = None
+
     def root(self, ended: Callable[[TransactionEnded, float], None]) -> Branch:
         """Begin a transaction of our own."""
         xid = self.session.ids.xid()
-        key = key_of(xid)
-        assert key is not None
-        branch = self.by_key[key] = Branch(xid, key, "active", ended=ended)
+        branch = self.by_xid[xid] = Branch(xid, "active", ended=ended)
         return branch
 
     def involve(self, branch: Branch, peer: Peer) -> PeerBranch:
@@ -240,13 +256,13 @@ class Branches:
                 self.forget(branch)
 
     def _bury(self, branch: Branch) -> None:
-        self._tombstones[branch.key] = None
+        self._tombstones[branch.xid] = None
         if len(self._tombstones) > self.session.options.limits.tombstones:
             oldest = next(iter(self._tombstones))
             del self._tombstones[oldest]
-            old = self.by_key.get(oldest)
+            old = self.by_xid.get(oldest)
             if old is not None and not old.untold and not old.after:
                 self.forget(old)
 
     def forget(self, branch: Branch) -> None:
-        self.by_key.pop(branch.key, None)
+        self.by_xid.pop(branch.xid, None)

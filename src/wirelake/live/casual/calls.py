@@ -34,7 +34,7 @@ from .wire import (
     TPNOTRAN,
     XA_RBTIMEOUT,
     Buffer,
-    key_of,
+    is_null,
 )
 
 if TYPE_CHECKING:
@@ -112,9 +112,9 @@ class Calls:
         )
         if not is_new:
             if not message.flags & TPNOREPLY:
-                state = ACTIVE if key_of(message.xid) is None else ROLLBACK_ONLY
+                state = ACTIVE if is_null(message.xid) else ROLLBACK_ONLY
                 connection.send(_reply_to(message, Answer(TPESYSTEM), state))
-        elif key_of(message.xid) is None or message.flags & (TPNOREPLY | TPNOTRAN):
+        elif is_null(message.xid) or message.flags & (TPNOREPLY | TPNOTRAN):
             self.start(call, now)
         else:
             session.branches.join(connection, message.xid, lambda branch, now: self._joined(call, branch, now), now)
@@ -124,7 +124,7 @@ class Calls:
         if message.flags & TPNOREPLY:
             return
         state = ACTIVE
-        if key_of(message.xid) is not None and (answer.status != OK or (call.branch and call.branch.spoiled)):
+        if not is_null(message.xid) and (answer.status != OK or (call.branch and call.branch.spoiled)):
             state = TIMEOUT_ROLLBACK_ONLY if answer.status == TPETIME else ROLLBACK_ONLY
         connection.send(_reply_to(message, answer, state))
 

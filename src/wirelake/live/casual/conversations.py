@@ -41,7 +41,7 @@ from .wire import (
     TPETRAN,
     Buffer,
     check_name,
-    key_of,
+    is_null,
 )
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class Conversations:
             refuse(TPEINVAL)
         elif len(connection.conversations) >= connection.limits.conversations:
             refuse(TPELIMIT)
-        elif key_of(message.xid) is None:
+        elif is_null(message.xid):
             go_on(None, now)
         else:
             self.session.branches.join(connection, message.xid, go_on, now)

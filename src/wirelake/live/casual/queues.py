@@ -16,7 +16,7 @@ from .connections import Inbound
 from .store import NIL, Dequeue, Dequeued, Enqueue, Enqueued, QueueMessage, QueueSettings, Ready, StoredMessage
 from .store import error_queue as error_queue_of
 from .waiters import Waiter, Waiters, selector_of
-from .wire import MOST_TIME, NULL_XID, Units, key_of
+from .wire import MOST_TIME, NULL_XID, XA_RBROLLBACK, Units, is_null
 
 if TYPE_CHECKING:
     from .session import CasualSession
@@ -56,6 +56,8 @@ class Queues:
 
         if message.xid.format == NULL_XID.format:  # nearly all that come are in no transaction
             self._enqueue_given(connection, message, None, put, now)
+        elif message.name in self.retries and self.session.branches.is_new(message.xid):
+            self._enqueue_first(connection, message, put, now)
         else:
             go_on = lambda branch, now: self._enqueue_given(connection, message, branch, put, now)  # noqa: E731
             self._with_branch(connection, message, go_on, lambda now: put(Enqueued(NIL), now), now)
@@ -63,16 +65,52 @@ class Queues:
     def _enqueue_given(
         self, connection: Inbound, message: casual.QueueEnqueueRequest, branch: Branch | None, put: Put, now: float
     ) -> None:
-        given, is_unique = message.message, message.message.id == NIL
-        new = QueueMessage(
-            self._new_id(now) if is_unique else given.id,
+        new = self._given(connection, message, now)
+        self._enqueue(message.name, new, branch, put, now, connection.link, message.message.id == NIL)
+
+    def _given(self, connection: Inbound, message: casual.QueueEnqueueRequest, now: float) -> QueueMessage:
+        given = message.message
+        return QueueMessage(
+            self._new_id(now) if given.id == NIL else given.id,
             given.properties,
             given.reply,
             connection.units.time(given.available) if given.available else 0,
             given.type,
             given.payload,
         )
-        self._enqueue(message.name, new, branch, put, now, connection.link, is_unique)
+
+    def _enqueue_first(self, connection: Inbound, message: casual.QueueEnqueueRequest, put: Put, now: float) -> None:
+        """Begin a branch with a message. If the store knows the branch it may refuse, and only then has to be asked."""
+        session = self.session
+        branch = session.branches.make(message.xid)
+        branch.execution = message.execution
+
+        def refused(done: Enqueued, now: float) -> None:
+            session.branches.enter(connection, branch, now)
+            put(done, now)
+
+        def stored(result: Result, now: float) -> None:
+            done = self._stored(result)
+            if done.id == NIL:
+                branch.after.insert(0, lambda now: refused(done, now))
+                session.branches.look_up(branch)
+                return
+            branch.work = 1
+            session.branches.enter(connection, branch, now)
+            if branch.state == "unknown":  # its connection is gone
+                branch.state = "active"
+                session.resource.abandon(branch, XA_RBROLLBACK, now)
+            put(done, now)
+            session.branches.known(branch, now)
+
+        new = self._given(connection, message, now)
+        request = Enqueue(message.name, new, message.xid, session.time(now), message.message.id == NIL)
+        session.want_then(Store(request, link=connection.link), stored)
+
+    def _stored(self, result: Result) -> Enqueued:
+        done: Enqueued = result.value if type(result) is Done else Enqueued(NIL, (), "the store takes no more")
+        self.session.counts["enqueued" if done.id != NIL else "enqueues_refused"] += 1
+        return done
 
     def _new_id(self, now: float) -> bytes:
         return self.session.ids.message(self.session.time(now))
@@ -86,7 +124,7 @@ class Queues:
         now: float,
     ) -> None:
         """Go on in the branch of a request, if it has one and that takes work."""
-        if key_of(message.xid) is None:
+        if is_null(message.xid):
             go_on(None, now)
             return
 
@@ -127,8 +165,7 @@ class Queues:
             branch.begin()
 
         def stored(result: Result, now: float) -> None:
-            done = result.value if type(result) is Done else Enqueued(NIL, (), "the store takes no more")
-            session.counts["enqueued" if done.id != NIL else "enqueues_refused"] += 1
+            done = self._stored(result)
             if branch is not None:
                 branch.work += done.id != NIL
             put(done, now)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ...protocols import casual
 from ...protocols.casual import ResourceResult
 from ..core.effects import Done, Result
@@ -23,8 +25,8 @@ from .wire import (
     XAER_NOTA,
     XAER_PROTO,
     XAER_RMFAIL,
+    is_null,
     is_rolled_back,
-    key_of,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +37,29 @@ AT_ONCE = 32
 """Branches of a lost connection that are rolled back in one turn, and in one batch of the store."""
 
 
+class _Asked(msgspec.Struct, eq=False):
+    """What a coordinator asks of a branch, until it has its reply, a message of ``kind``."""
+
+    connection: Inbound
+    message: Any
+    kind: Any
+    act: Callable[[Branch, Reply, float], None]
+
+    def found(self, branch: Branch, now: float) -> None:
+        if branch.state == "busy":
+            branch.after.append(lambda now: self.found(branch, now))
+        elif branch.state == "unknown":
+            self.reply(branch.outcome)
+        else:
+            self.act(branch, self.reply, now)
+
+    def reply(self, code: int) -> None:
+        connection, message = self.connection, self.message
+        connection.decisions.discard(message.correlation)
+        result = ResourceResult(message.resource.id, code)
+        connection.send(self.kind(message.correlation, message.execution, message.xid, result))
+
+
 class Resource:
     """Replies to coordinators, as the state of each branch allows."""
 
@@ -42,39 +67,24 @@ class Resource:
         self.session = session
 
     def prepare_asked(self, connection: Inbound, message: casual.ResourcePrepareRequest, now: float) -> None:
-        self._asked(connection, message, casual.ResourcePrepareReply, self._prepare, now)
+        self._asked(_Asked(connection, message, casual.ResourcePrepareReply, self._prepare), now)
 
     def commit_asked(self, connection: Inbound, message: casual.ResourceCommitRequest, now: float) -> None:
         commit = self._commit_one_phase if message.flags & TMONEPHASE else self._commit
-        self._asked(connection, message, casual.ResourceCommitReply, commit, now)
+        self._asked(_Asked(connection, message, casual.ResourceCommitReply, commit), now)
 
     def rollback_asked(self, connection: Inbound, message: casual.ResourceRollbackRequest, now: float) -> None:
-        self._asked(connection, message, casual.ResourceRollbackReply, self._roll_back, now)
+        self._asked(_Asked(connection, message, casual.ResourceRollbackReply, self._roll_back), now)
 
-    def _asked(
-        self, connection: Inbound, message: Any, kind: Any, act: Callable[[Branch, Reply, float], None], now: float
-    ) -> None:
+    def _asked(self, asked: _Asked, now: float) -> None:
+        connection, message = asked.connection, asked.message
         if connection.is_open(message.correlation):
             return
         connection.decisions.add(message.correlation)
-
-        def reply(code: int) -> None:
-            connection.decisions.discard(message.correlation)
-            result = ResourceResult(message.resource.id, code)
-            connection.send(kind(message.correlation, message.execution, message.xid, result))
-
-        def found(branch: Branch, now: float) -> None:
-            if branch.state == "busy":
-                branch.after.append(lambda now: found(branch, now))
-            elif branch.state == "unknown":
-                reply(branch.outcome)
-            else:
-                act(branch, reply, now)
-
-        if key_of(message.xid) is None:
-            reply(XAER_NOTA)
+        if is_null(message.xid):
+            asked.reply(XAER_NOTA)
         else:
-            self.session.branches.find(message.xid, found, now)
+            self.session.branches.find(message.xid, asked.found, now)
 
     # --- prepare
 

@@ -121,8 +121,7 @@ class Dequeued(msgspec.Struct, frozen=True):
 # --- branches and decisions
 
 
-@dataclass(frozen=True, slots=True)
-class PeerBranch:
+class PeerBranch(msgspec.Struct, frozen=True):
     """A branch that another domain has of our transaction. ``peer`` is its address, ``resource`` our number for it."""
 
     peer: str
@@ -130,8 +129,7 @@ class PeerBranch:
     resource: int
 
 
-@dataclass(frozen=True, slots=True)
-class BranchRecord:
+class BranchRecord(msgspec.Struct, frozen=True):
     """What is durable about a branch. ``peers`` have to be told the outcome; a record without any, and with an outcome,
     is a tombstone that may go at ``until``. ``since`` is when the state began. ``by_hand``: an administrator decided.
     """
@@ -153,8 +151,7 @@ class Load:
     now: int
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True):
     """Branches that are not finished: preparing, prepared, or with peers that have to be told. Tombstones are not in
     it, there may be millions: ``Find`` reads one.
     """
@@ -163,15 +160,13 @@ class Loaded:
     ready: tuple[Ready, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Find:
+class Find(msgspec.Struct, frozen=True):
     """Read the record of a branch, a tombstone too. Its result is a BranchRecord or None."""
 
     xid: Xid
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(msgspec.Struct, frozen=True):
     """Remember, before the first prepare is sent, whom to roll back after a crash. Its result is None."""
 
     xid: Xid
@@ -179,8 +174,7 @@ class Begin:
     now: int
 
 
-@dataclass(frozen=True, slots=True)
-class Prepare:
+class Prepare(msgspec.Struct, frozen=True):
     """Keep the work of a branch, and whom to tell how it ended."""
 
     xid: Xid
@@ -188,8 +182,7 @@ class Prepare:
     now: int
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True):
     """Commit the work of a branch, volatile or prepared. With ``until`` 0 and no peers no record stays."""
 
     xid: Xid
@@ -198,8 +191,7 @@ class Commit:
     now: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rollback:
+class Rollback(msgspec.Struct, frozen=True):
     """Roll back the work of a branch, volatile or prepared. With ``until`` 0 and no peers no record stays.
     ``is_prepared``: the work or a record is durable, so the rollback has to be.
     """
@@ -211,8 +203,7 @@ class Rollback:
     is_prepared: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(msgspec.Struct, frozen=True):
     """How a branch stands after Prepare, Commit or Rollback. ``record`` is what was there before: if it is an outcome,
     of an earlier request or of an administrator, nothing was changed.
     """
@@ -221,8 +212,7 @@ class Settled:
     record: BranchRecord | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(msgspec.Struct, frozen=True):
     """All peers have replied: the record is a tombstone now, or gone with ``until`` 0. Its result is None."""
 
     xid: Xid

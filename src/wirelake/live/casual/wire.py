@@ -166,12 +166,9 @@ class Ids:
         return self._chance.getrandbits(63) or 1
 
 
-Key = tuple[int, bytes, bytes]
-
-
-def key_of(xid: Xid) -> Key | None:
-    """Return what tells branches apart; None is the null xid in either of its forms."""
-    return None if xid.format in (-1, 0) else (xid.format, xid.gtrid, xid.bqual)
+def is_null(xid: Xid) -> bool:
+    """Tell whether an xid says that there is no transaction, in either of its forms."""
+    return xid.format in (-1, 0)
 
 
 def show_xid(xid: Any) -> str:

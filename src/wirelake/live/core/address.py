@@ -10,6 +10,8 @@ Address = tuple[str, int]
 
 def parse_address(text: str) -> Address:
     """``HOST:PORT``, ``[HOST]:PORT`` for IPv6, ``*:PORT`` for every address there is; a port alone is on loopback."""
+    if "://" in text:
+        raise ValueError(f"{text!r} is a URL: write HOST:PORT alone, such as 127.0.0.1:3001")
     host, colon, port = text.strip().rpartition(":")
     if not colon:
         host = "127.0.0.1"

@@ -45,6 +45,10 @@ BUSY_SECONDS = 10.0
 FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE")
 """What a write is told that finds no room: the others at a quota or a limit of the size of files."""
 
+# What is neither a number nor a text has to be adapted. Without this, each of the bytes that are bound raises and drops
+# an AttributeError, for two per cent of the time that a message takes.
+sqlite3.register_adapter(bytes, bytes)
+
 
 class SqliteDatabase:
     """A connection, as rules and batches see it."""

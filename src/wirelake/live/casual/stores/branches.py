@@ -108,9 +108,7 @@ class Branches:
     def roll_back_all(self, requests: Sequence[Rollback]) -> list[Settled]:
         return self._end(requests, is_commit=False)
 
-    def _end(
-        self, requests: Sequence[Commit | Rollback | Resolve], *, is_commit: bool, by_hand: bool = False
-    ) -> list[Settled]:
+    def _end(self, requests: Sequence[Commit | Rollback], *, is_commit: bool, by_hand: bool = False) -> list[Settled]:
         keys = [pack_xid(request.xid) for request in requests]
         records = self._find(keys)
         ending = {
@@ -126,10 +124,9 @@ class Branches:
             results.append(Settled(tuple(ready.get(key, ())), record))
             if key not in ending:
                 continue
-            peers = request.peers if not isinstance(request, Resolve) else record.peers if record is not None else ()
-            if peers or request.until:
+            if request.peers or request.until:
                 state = COMMITTED if is_commit else ROLLED_BACK
-                rows.append(self._row(key, state, peers, request.until, request.now, by_hand=by_hand))
+                rows.append(self._row(key, state, request.peers, request.until, request.now, by_hand=by_hand))
             elif record is not None:
                 self._database.execute("DELETE FROM branches WHERE xid = ?", (key,))
         self._write(rows)
@@ -142,7 +139,9 @@ class Branches:
         record = self._find([key]).get(key)
         if record is None or record.state != "prepared":
             return Settled(record=record)
-        return self._end([request], is_commit=request.is_commit, by_hand=True)[0]
+        kind = Commit if request.is_commit else Rollback
+        end = kind(request.xid, record.peers, request.until, request.now)
+        return self._end([end], is_commit=request.is_commit, by_hand=True)[0]
 
     def told(self, request: Told) -> None:
         branch = pack_xid(request.xid)

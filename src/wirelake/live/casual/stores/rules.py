@@ -69,7 +69,7 @@ class DomainRules:
         }
 
     def is_new(self, request: Request) -> bool:
-        return isinstance(request, Enqueue)
+        return type(request) is Enqueue
 
     def is_durable(self, request: Request) -> bool:
         return is_durable(request)
