@@ -136,7 +136,9 @@ def test_a_late_capture_is_rebuilt_from_the_first_one_after_buckets_changed(plac
 
 def test_a_protocol_of_ones_own_with_open_connections_has_to_be_named(place: Place) -> None:
     name = f"{BULLETIN}:PROTOCOL"
-    assert run("generate", "-p", name, "-n", "40", "-o", str(place.captures / "eth0" / "own.pcap")).exit_code == 0
+    capture = place.captures / "eth0" / "own.pcap"
+    assert run("generate", "-p", name, "-n", "40", "-o", str(capture)).exit_code == 0
+    capture.write_bytes(capture.read_bytes()[: capture.stat().st_size // 2])
     lake = str(place.lake)
     own = ["-p", name]
     assert run("ingest", str(place.captures / "eth0"), lake, "--engine", "inline", *own).exit_code == 0

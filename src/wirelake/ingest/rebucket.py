@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def rebucket(run: Run, buckets: int, protocols: Iterable[Protocol] = ()) -> int:
-    """Commit another number of buckets; return the number of the commit.
+    """Commit another number of buckets; return the number of the commit, or of the last one if nothing changes.
 
     ``protocols`` are those of users: connections over a broker are divided in another way, and only their declarations
     say which these are. The carry for late captures is of the old buckets, so it goes: a rebuild begins with the first
@@ -37,6 +37,8 @@ def rebucket(run: Run, buckets: int, protocols: Iterable[Protocol] = ()) -> int:
     lake = run.lake
     if not 1 <= buckets <= MOST_BUCKETS:
         raise LakeError(lake.path, f"cannot have {buckets} buckets: 1 to {MOST_BUCKETS} are possible")
+    if buckets == lake.settings["buckets"]:
+        return lake.number()
     declarations = Declarations({protocol.name: protocol for protocol in protocols})
     carry: dict[str, StagedFile | None] = {}
     for key in sorted({name.partition(".")[0] for name in lake.carry()}):
