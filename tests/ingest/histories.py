@@ -1,8 +1,8 @@
 """Histories: how a world reaches a lake. Any history of one world ends in the same lake.
 
 Files come in any order, are read while they grow, move, are copied and compressed; ingests are given up and begun
-again, of one sensor or of all at once. In an orderly history files come one after the other, nothing is ever late, and
-what was read may be deleted or overwritten.
+again, of one sensor or of all at once; gold is divided into other buckets. In an orderly history files come one after
+the other, nothing is ever late, and what was read may be deleted or overwritten.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tests.ingest.lakes import Content
 from tests.ingest.ledger import check_ledger
 from tests.ingest.worlds import Sensor, TinyWorld, World
 from wirelake.ingest.inline_runner import InlineRunner
+from wirelake.ingest.rebucket import rebucket
 from wirelake.ingest.report import Report
 from wirelake.ingest.run import ingest
 from wirelake.ingest.runner import IngestError, Runner
@@ -31,6 +32,8 @@ LEAVE_OUT = {"date", "capture"}
 """A capture has another path once it is compressed or moved."""
 CHECKED = 0.4
 """Share of the commits at which the ledger is looked at, beside the last."""
+REBUCKETED = 0.2
+"""Share of the ingests behind which the number of buckets changes."""
 CUTS = (None, None, 1 << 12, 1 << 14)
 SMALLEST = 24
 """Less is no capture yet."""
@@ -76,6 +79,7 @@ class History:
         self.world, self.seed, self.lake, self.runner = world, seed, place, runner
         self.draw = draw = Random(f"{world.seed} {seed} history")
         self.folder = place.with_name(f"{place.name}-captures")
+        self.dividing = Random(f"{world.seed} {seed} buckets")
         self.is_orderly = draw.random() < 0.35
         self.tidying = draw.choice(("", "", "delete", "ring")) if self.is_orderly else ""
         self.is_named = not world.is_mixed and draw.random() < 0.5
@@ -266,6 +270,14 @@ class History:
                 if not failing or "a task failed" not in str(error):
                     raise
         self._check(names, report)
+        if self.dividing.random() < REBUCKETED:
+            self._rebucket(self.dividing.choice((1, 2, 3, 5, 8)))
+
+    def _rebucket(self, buckets: int) -> None:
+        """Divide gold otherwise, whatever is open."""
+        with Lake.open(self.lake, create=False, durable=False).writing() as writer:
+            rebucket(writer, buckets)
+        self.told.append(f"{buckets} buckets")
 
     def _check(self, names: list[str], report: Report) -> None:
         assert not report.set_aside, report.set_aside

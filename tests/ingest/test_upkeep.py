@@ -13,12 +13,13 @@ from tests.cli.invoked import objects, run
 from tests.ingest.lakes import Content
 from tests.ingest.ledger import check_ledger
 from tests.ingest.test_late import PARTS, Place, in_order, originals, place
-from wirelake.errors import LakeError
 from wirelake.ingest.rebucket import rebucket
 from wirelake.ingest.runner import IngestError
 from wirelake.lake import Lake, compaction
 from wirelake.lake.compaction import compact
 from wirelake.lake.expiry import expire
+
+BULLETIN = Path(__file__).parents[2] / "examples/bulletin.py"
 
 __all__ = ["in_order", "originals", "place"]
 
@@ -99,23 +100,53 @@ def test_what_expired_and_what_is_left_are_all_bytes_that_came(place: Place) -> 
     assert done.accounts["bytes_in"] > 0
 
 
-def test_buckets_can_change_once_nothing_is_open(place: Place, in_order: Content) -> None:
-    place.come(0, 1)
+@pytest.mark.parametrize("buckets", [(5, 1, 8, 3, 2), (1, 1, 64, 1, 7)])
+def test_buckets_change_while_anything_is_open(place: Place, in_order: Content, buckets: tuple[int, ...]) -> None:
+    for part in range(PARTS):
+        place.come(part)
+        place.ingest()
+        before = open_things(place)
+        assert before
+        if part < len(buckets):
+            with Lake.open(place.lake).writing() as writer:
+                rebucket(writer, buckets[part])
+            assert Lake.open(place.lake).settings["buckets"] == buckets[part]
+            names = {name.partition(".")[2] for name in Lake.open(place.lake).carry()}
+            assert not {f"gold-{number:03d}" for number in range(buckets[part], 100)} & names
+        assert open_things(place) == before
+    place.ingest(final=True)
+    assert place.content().differences(in_order) == []
+    check_ledger(Lake.open(place.lake, create=False), is_final=True)
+
+
+def open_things(place: Place) -> int:
+    return int(Lake.open(place.lake, create=False).dataset("gold/open").count_rows())
+
+
+def test_a_late_capture_is_rebuilt_from_the_first_one_after_buckets_changed(place: Place, in_order: Content) -> None:
+    place.come(*(part for part in range(PARTS) if part != 3))
     place.ingest()
-    with (
-        Lake.open(place.lake).writing() as writer,
-        pytest.raises(LakeError, match=r"cannot be divided otherwise while something is open at \S+eth0: close"),
-    ):
-        rebucket(writer, 5)
-    place.ingest(final=True)
     with Lake.open(place.lake).writing() as writer:
-        rebucket(writer, 5)
-    assert Lake.open(place.lake).settings["buckets"] == 5
-    place.come(*range(2, PARTS))
+        rebucket(writer, 3)
+    place.come(3)
+    assert place.ingest(late="rebuild").captures == PARTS
     place.ingest(final=True)
-    again = Lake.open(place.lake, create=False)
-    check_ledger(again, is_final=True)
-    assert again.settings["buckets"] == 5
+    assert place.content().differences(in_order) == []
+
+
+def test_a_protocol_of_ones_own_with_open_connections_has_to_be_named(place: Place) -> None:
+    name = f"{BULLETIN}:PROTOCOL"
+    capture = place.captures / "eth0" / "own.pcap"
+    assert run("generate", "-p", name, "-n", "40", "-o", str(capture)).exit_code == 0
+    capture.write_bytes(capture.read_bytes()[: capture.stat().st_size // 2])
+    lake = str(place.lake)
+    own = ["-p", name]
+    assert run("ingest", str(place.captures / "eth0"), lake, "--engine", "inline", *own).exit_code == 0
+    assert open_things(place)
+    refused = run("lake", "configure", lake, "--buckets", "3")
+    assert refused.exit_code == 1 and "open connections of the protocol 'bulletin'" in refused.stderr
+    assert run("lake", "configure", lake, "--buckets", "3", *own).exit_code == 0
+    assert Lake.open(lake).settings["buckets"] == 3
 
 
 def test_the_verbs_do_it_and_say_what_they_did(place: Place) -> None:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import LakeError
-from .options import as_of_option
+from .options import as_of_option, protocols_option
 from .output import emit
 from .progress import size, span
 
 if TYPE_CHECKING:
     from ..lake import Lake
+    from ..spec.nodes import Protocol
 
 quiet_option = click.option("--quiet", is_flag=True, help="No summary on standard error.")
 
@@ -205,11 +206,12 @@ def sweep_verb(place: str, grace: float | None, quiet: bool) -> None:
 @click.argument("place", metavar="LAKE")
 @click.option("--buckets", type=click.IntRange(1, 999), help="Into how many parts gold is divided, for each sensor.")
 @click.option("--grace", type=click.FloatRange(0), metavar="SECONDS", help="How long snapshots find removed files.")
-def configure_verb(place: str, buckets: int | None, grace: float | None) -> None:
+@protocols_option("With --buckets: a protocol of your own that has open connections. May be repeated.")
+def configure_verb(place: str, buckets: int | None, grace: float | None, protocols: tuple[Protocol, ...]) -> None:
     """Change the settings of a lake; without options, print them.
 
-    The number of buckets can change while nothing is open: run `wirelake ingest --final` before. Late captures are put
-    in their place from the first capture of their sensor on then.
+    The number of buckets may change while requests, sessions and transactions are open: they go on in the new buckets.
+    A late capture that comes afterwards is put in its place from the first capture of its sensor on.
 
     \b
     wirelake lake configure lake --grace 3600
@@ -222,7 +224,7 @@ def configure_verb(place: str, buckets: int | None, grace: float | None) -> None
                 if buckets is not None:
                     from ..ingest.rebucket import rebucket
 
-                    rebucket(run, buckets)
+                    rebucket(run, buckets, protocols)
                 if grace is not None:
                     run.commit(settings={"grace_seconds": grace})
         emit({"lake": found.path, "commit": found.number(), "settings": found.settings})

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from .arrays import Ints, coded, integers, joined, run_starts, valid, which
+from .arrays import Ints, coded, hashed, integers, joined, run_starts, valid, which
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,9 @@ class ProtocolFacts:
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
+
+    def connection_hashes(self) -> Ints:
+        return self.runs.spread(hashed(pa.array(self.runs.names, pa.string())))
 
 
 def by_protocol(facts: pa.Table) -> list[ProtocolFacts]:

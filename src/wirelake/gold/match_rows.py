@@ -189,7 +189,7 @@ class FactColumns:
         errors may come back for a while."""
         picked = rows.take(chosen)
         taken = self.place.take(pa.array(chosen))
-        names = arrays.mixed(arrays.hashed(taken), self._connection_hashes()[chosen])
+        names = arrays.mixed(arrays.hashed(taken), self.facts.connection_hashes()[chosen])
         picked.key = arrays.mixed(arrays.mixed(names, picked.side), np.full(len(chosen), -2))
         is_request = self.is_request[chosen]
         picked.role = np.where(is_request, codes.ASKS, codes.REPLIES)
@@ -215,15 +215,12 @@ class FactColumns:
             bits |= mask.astype(np.int16) * np.int16(bit)
         return bits
 
-    def _connection_hashes(self) -> Ints:
-        return self.facts.runs.spread(arrays.hashed(pa.array(self.facts.runs.names, pa.string())))
-
     def _keys(self) -> Ints:
         """Connection and correlation; side and declared reply too where they are not streams.
 
         It is a hash of 64 bits: that two keys of a million are taken for one happens once in 10 million feeds.
         """
-        names = arrays.mixed(arrays.hashed(self.correlation), self._connection_hashes())
+        names = arrays.mixed(arrays.hashed(self.correlation), self.facts.connection_hashes())
         pair = np.zeros_like(self.pair) if self.conduct.matching.in_order else self.pair
         for code, first in _groups(self.conduct.matching).items():
             pair = np.where(self.pair == code, first, pair)

@@ -91,7 +91,7 @@ class Assembler:
         if how is None or not ((piece >= 0).any() or old.any()):
             return result
         before, self._open = arrays.where(self._open, old), arrays.where(self._open, ~old)
-        key, slot = _places(facts, connection, how.per_stream)
+        key, slot = _places(facts, how.per_stream)
         chosen = _concerned(facts, piece, key, integers(before["key"]), how.per_stream)
         rows = _rows(before, facts, chosen, slot, how.per_stream)
         key, owner = (
@@ -111,10 +111,10 @@ class Assembler:
         return np.isin(integers(self._open["connection"]), np.unique(connection))
 
 
-def _places(facts: ProtocolFacts, connection: NDArray[np.int32], per_stream: bool) -> tuple[Ints, Ints]:
+def _places(facts: ProtocolFacts, per_stream: bool) -> tuple[Ints, Ints]:
     """Return the key of each row and its slot there. In a stream both sides and all lanes count for themselves."""
     name = joined(facts.table["correlation" if per_stream else "piece_key"])
-    key = arrays.mixed(arrays.hashed(name), connection)
+    key = arrays.mixed(arrays.hashed(name), facts.connection_hashes())
     asks = (integers(facts.table["step"]) == REQUEST).astype(np.int64)
     if not per_stream:
         return arrays.mixed(key, facts.side), np.zeros(len(facts), np.int64)

@@ -25,7 +25,7 @@ from ..lake.store import Store
 T = TypeVar("T")
 
 MAGIC = b"wlcarry\n"
-VERSION = 3
+VERSION = 4
 LARGEST = 1 << 30
 """Bytes of a body, packed or not. A lake may come from a stranger: it must not claim all memory."""
 SMALL, RATIO = 64 << 20, 1000

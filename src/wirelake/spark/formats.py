@@ -13,6 +13,8 @@ with only the former (PERMISSIVE, the default), no row (DROPMALFORMED) or an err
 ``columnNameOfCorruptRecord`` names, ``_corrupt_record`` by default, says why and keeps the bytes, if the schema or that
 option asks for it.
 
+``df.write.format("casual").mode("append").save(directory)`` writes rows as captures (``writing.py``).
+
 Every file is a capture of its own; with ``rotated`` the files, in the order of their names, are one.
 
 Spark imports this module wherever it looks for formats: heavy libraries are loaded only when rows are read.
@@ -94,19 +96,19 @@ class Captures(DataSource):
             return stream_reader(self._options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from .options import write_options
+        from .writing import CaptureWriter
+
         with user_errors():
-            raise self._only_read()
+            return CaptureWriter(write_options(self.name(), self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        with user_errors():
-            raise self._only_read()
-
-    def _only_read(self) -> OptionError:
         name = self.name()
-        return OptionError(
-            f'format("{name}") only reads: to_{name} in wirelake.spark.functions makes frames of structs; write its '
-            "column in another format, such as parquet or kafka"
-        )
+        with user_errors():
+            raise OptionError(
+                f'writeStream.format("{name}") is not there: write each batch by '
+                f'foreachBatch(lambda rows, _: rows.write.format("{name}").mode("append").save(path))'
+            )
 
     def _options(self) -> ReadOptions:
         return read_options(self.name(), self.options, self.settings)

@@ -64,6 +64,21 @@ class Given:
         """Return whether an option was given, and nothing has read it."""
         return name.lower() in self.left
 
+    def place(self, name: str) -> str | None:
+        """Return a path, or a URI as pyarrow knows it."""
+        value = self.text(name)
+        return None if value is None else self.plain(value)
+
+    def plain(self, path: str) -> str:
+        if ":/" not in path:
+            return path
+        from ..lake.places import plain_place
+
+        try:
+            return plain_place(path)
+        except ValueError as error:
+            raise OptionError(f"{self.what}: {path} cannot be read or written: {error}") from None
+
     def size(self, name: str, default: int) -> int:
         value = self.text(name)
         if value is None:
@@ -243,6 +258,43 @@ class ReadOptions(Listing):
     """Whether the columns that directories make have types, or are all text."""
 
 
+@dataclass(frozen=True)
+class WriteOptions:
+    """Where and how to write captures."""
+
+    what: str
+    path: str
+    encoding: Encoding
+    kind: str | None = None
+    """``tap`` or ``raw``; None: as the columns allow."""
+    compression: str = "none"
+    if_exists: str = "append"
+    """What ``append`` does where there is something already; Spark lets no other mode of its own reach a format."""
+
+
+def write_options(name: str, options: Mapping[str, Any]) -> WriteOptions:
+    """Return the options of ``df.write.format(name)``."""
+    given = Given(options, f'write.format("{name}")')
+    protocol = given.text("protocol") if name == "wire" else name
+    if protocol is None:
+        raise OptionError(f'{given.what}: frames are of one protocol: name it with the option "protocol"')
+    declared, path = Declared.named(protocol), given.place("path")
+    if path is None:
+        raise OptionError(f"{given.what} needs a path: .save(path)")
+    reading = tuple(given.reading(declared.load()).items())
+    drops = given.choice("mode", ("FAILFAST", "DROPMALFORMED"), "FAILFAST") == "DROPMALFORMED"
+    made = WriteOptions(
+        given.what,
+        path,
+        Encoding(declared, reading, "PERMISSIVE" if drops else "FAILFAST"),
+        given.choice("kind", ("auto", "tap", "raw"), "auto").replace("auto", "") or None,
+        given.choice("compression", ("none", "gzip", "zstd"), "none"),
+        given.choice("ifExists", ("append", "error", "ignore"), "append"),
+    )
+    given.finish()
+    return made
+
+
 def _stream_options(given: Given) -> StreamOptions:
     most_bytes, most_files = given.size("maxBytesPerTrigger", 0) or None, given.text("maxFilesPerTrigger")
     if most_files is not None and (not most_files.isdecimal() or int(most_files) == 0):
@@ -311,7 +363,7 @@ def read_options(name: str, options: Mapping[str, Any], session: session_setting
         push_filters=cast(Any, given.choice("pushFilters", ("auto", "true", "false"), "auto")),
         stream=_stream_options(given),
     )
-    base = given.text("basePath")
+    base = given.place("basePath")
     given.finish()
     return replace(made, places=Places.of(made, base))
 
@@ -333,7 +385,7 @@ def _paths(given: Given) -> tuple[str, ...]:
         except ValueError:
             listed = [several]
         paths += tuple(map(str, listed))
-    return paths
+    return tuple(map(given.plain, paths))
 
 
 def _ports(given: Given, declared: tuple[Declared, ...]) -> tuple[tuple[int, str], ...]:

@@ -66,14 +66,14 @@ def check_paths(options: Listing) -> None:
 
 
 def _listed(path: str, options: Listing) -> Iterator[ListedFile]:
-    store, inner, prefix = _store(path)
+    store, inner, prefix = store_of(path)
     for info in _infos(store, inner, options):
         if _wanted(info, options):
             changed = None if info.mtime_ns is None else info.mtime_ns // 1000
             yield ListedFile(prefix + info.path, info.size or 0, info.type == fs.FileType.File, changed)
 
 
-def _store(path: str) -> tuple[Any, str, str]:
+def store_of(path: str) -> tuple[Any, str, str]:
     """Return the file system of a path, the path in it, and the prefix that makes a full path of that."""
     scheme, colon, rest = path.partition(":")
     if not colon or len(scheme) < 2 or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme) or not rest.startswith("/"):
@@ -85,19 +85,19 @@ def _store(path: str) -> tuple[Any, str, str]:
     try:
         store, inner = fs.FileSystem.from_uri(plain)
     except (ValueError, OSError, ImportError) as error:
-        raise OptionError(f"{path} cannot be read: {error}") from None
+        raise OptionError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
     prefix = plain[: len(plain) - len(inner)] if plain.endswith(inner) else f"{scheme}://"
     return store, inner + path[len(plain) :], prefix
 
 
 def full_path(path: str) -> str:
     """Return a path, or a pattern, as the paths of listed files begin."""
-    _, inner, prefix = _store(path)
+    _, inner, prefix = store_of(path)
     return prefix + inner.rstrip("/")
 
 
 def _exists(path: str) -> bool:
-    store, inner, _ = _store(path)
+    store, inner, _ = store_of(path)
     if store.get_file_info(inner).type != fs.FileType.NotFound:
         return True
     return bool(_GLOB.search(inner) and _matches(store, inner))
