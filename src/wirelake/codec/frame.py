@@ -62,29 +62,29 @@ def read_header(layout: Layout, data: Buffer, start: int, end: int) -> Header:
     return header
 
 
-def measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
+def measure(layout: Layout, data: Buffer, start: int, end: int, *, is_cut: bool = False) -> Header:
     """The header of the frame at ``start``, whether or not the rest of the frame is there.
 
-    Of several frames, the first one is right whose header has no fault.
+    ``is_cut``: no more bytes come, so an end that is missing is not looked for. Of several frames, the first one is right whose header has no fault.
     """
     if not layout.others:
-        return _measure(layout, data, start, end)
+        return _measure(layout, data, start, end, is_cut)
     *first, last = layout.tried
     for other in first:
         try:
-            header = _measure(other, data, start, end)
+            header = _measure(other, data, start, end, is_cut)
         except Incomplete:
             raise
         except DecodeError:
             continue
         header.layout = other
         return header
-    header = _measure(last, data, start, end)
+    header = _measure(last, data, start, end, is_cut)
     header.layout = last if last is not layout else None
     return header
 
 
-def _measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
+def _measure(layout: Layout, data: Buffer, start: int, end: int, is_cut: bool) -> Header:
     at = 0
     available = end - start
     header = Header(length=available, payload=0)
@@ -133,6 +133,8 @@ def _measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
                 pass
             case n.Trailer(value=value):
                 header.stop = header.length - len(value)
+            case n.Until() | n.Ends() if is_cut:
+                _need(at, available, part.name, at)
             case n.Until():
                 _find_end(part, data, start, at, available, header)
             case n.Ends():
@@ -419,9 +421,9 @@ def _read_escaped(
     if wire.mask_bit and short & wire.mask_bit:
         short &= ~wire.mask_bit
         header.mask_at = behind
-    elif short & 0x80:
+    elif short & 0x80 and wire.escape < 0x80:
         raise BadValue("the mask bit is set", rule="mask_not_allowed", path=name, offset=at)
-    if short in wire.reserved:
+    if short in wire.reserved or short > max(wire.escape, 0x7F):
         raise BadValue(f"length code {short} does not exist", rule="length_code", path=name, offset=at)
     if short != wire.escape:
         if header.mask_at is not None:
