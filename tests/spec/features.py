@@ -91,6 +91,7 @@ talk("fields if bytes are left", fields=each(x=s.optional(s.be.u16, when=s.IfLef
 talk("terminated text", fields=each(x=s.text(b"\0"), y=s.text(b"\r\n", most=50), z=s.blob(b"--")))
 talk("texts with escapes", fields=each(x=s.text(b"\n", escapes={rb"\\": b"\\", rb"\n": b"\n"}), y=s.blob(s.u8, escapes={b"==": b"="})))
 talk("text in another character set", fields=each(x=s.Run(s.u8, "strict_text", charset="latin-1")))
+talk("text in ASCII", fields=each(x=s.Run(s.u8, "strict_text", charset="us-ascii")))
 talk("text in a charset of two bytes", fields=each(x=s.Run(s.u8, "strict_text", charset="utf-16-le")))
 talk("json", fields=each(x=s.Run(s.u8, "json")))
 talk("MessagePack", fields=each(x=s.msgpack(s.be.u16), y=s.msgpack(s.be.u16, is_map=True)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import codecs
+from dataclasses import dataclass, fields, replace
 from itertools import count
 from typing import Any
 
@@ -24,6 +25,13 @@ _FEATURES: dict[n.Content, set[str]] = {
     "msgpack_map": {"run", "msgpack"},
     "json": {"run", "json", "text"},
 }
+
+CHARSETS = (
+    *("utf-8", "gbk", "gb18030", "euc-kr", "iso-8859-1", "iso-8859-2", "iso-8859-15", "windows-1250", "windows-1251"),
+    *("windows-1252", "ascii", "utf-16-le", "utf-16-be", "cp437", "cp866", "cp037"),
+)
+"""The character sets that Wireshark knows."""
+_BY_CODEC = {codecs.lookup(name).name: name for name in CHARSETS}
 
 
 @dataclass(frozen=True)
@@ -242,7 +250,7 @@ class Wires:
             "escapes": self._escapes(wire.escapes) if wire.escapes else None,
             **self.choices.members(wire, "least", "most", "null"),
             "empty": "null" if wire.null_if_empty else "absent" if wire.absent_if_empty else None,
-            **self.choices.members(wire, "charset", "errors"),
+            **self.choices.members(replace(wire, charset=_charset(wire.charset)), "charset", "errors"),
         }
         return Made(table, name)
 
@@ -412,6 +420,15 @@ class Wires:
         """Return the table of what a list says under a key, with the names of the fields of its elements."""
         first, second = element_names(_element(cls, how))[:2]
         return {**_as_table(how), "first": first, "value": how.value or second}
+
+
+def _charset(given: Any) -> Any:
+    """Return the name that Wireshark's dissectors have for a character set; a choice is made later."""
+    if not isinstance(given, str):
+        return given
+    if codecs.lookup(given).name not in _BY_CODEC:
+        raise SpecError(f"a dissector cannot show texts in {given}; it knows {', '.join(CHARSETS)}")
+    return _BY_CODEC[codecs.lookup(given).name]
 
 
 def _element(cls: Any, how: n.Lookup) -> Any:
