@@ -625,7 +625,9 @@ class Reader:
             return None
         least = smallest(wire.element, self.layout)
         if count * least > self.end - self.at:
-            short = self._too_short(f"{count} elements of at least {least} bytes", count * least, "count_fits", path, at)
+            short = self._too_short(
+                f"{count} elements of at least {least} bytes", count * least, "count_fits", path, at
+            )
             for i in range(count if self.is_cut else 0):
                 self._value(wire.element, f"{path}[{i}]")
             raise short
