@@ -10,7 +10,7 @@ from tests.codec.declarations import made
 from wirelake import spec as s
 from wirelake.spec import Lookup, When
 from wirelake.spec import nodes as n
-from wirelake.spec.conduct import Conduct, Matching
+from wirelake.spec.conduct import Conduct, Matching, Selection, Streams
 
 SIZED = (s.Size("size", s.be.u16, counts="after", most=4096), s.Code("kind", s.u8))
 ENDING = (s.Code("kind", s.u8), s.Ends(4096))
@@ -344,3 +344,117 @@ talk(
     fields=each(topic=s.field(s.text(s.u8), "where", role="address")),
     topics=s.Topics("words", one="+", rest="#", separator="/"),
 )
+
+talk(
+    "a correlation among tagged values",
+    fields={
+        "fields": s.field(s.many(s.nested(PAIR), s.u8)),
+        "number": s.derived(Lookup("fields", 11), role="correlation"),
+    },
+)
+talk(
+    "several replies, of which one is the last",
+    fields=each(last=s.bool8),
+    conduct=Conduct(streams=Streams(continues=(Selection(messages=("tell",), when=When("last", empty=True)),))),
+)
+talk(
+    "fields of a version",
+    s.Size("n", s.u8, counts="after"),
+    s.Kept("version"),
+    s.Code("kind", s.u8),
+    fields=each(version=s.u8, x=s.optional(s.be.u16, when=When("version", least=128))),
+)
+talk(
+    "a reading option",
+    fields=each(x=s.text(s.choose("lines", lf=b"\n", zero=b"\0"))),
+    options={"lines": s.Option(("lf", "zero"), "lf", "how lines end")},
+)
+talk(
+    "commands of words",
+    s.Line(b" ", b"\r\n", 80, 1, None, "verb", "verb", skip=True),
+    s.Ends(999),
+    fields={
+        "number": s.field(s.number("([0-9]{1,5})", "number", 0, 65535), "which", role="correlation"),
+        "name": s.optional(s.word("[a-z]{1,9}", "name", optional=True), "a name"),
+        "size": s.field(s.number("([0-9]{1,2})", "size", 0, 50), "bytes"),
+        "data": s.field(s.blob("size", end=b"\r\n"), "data"),
+    },
+    asked={"word": "ASK"},
+    told={"word": "TELL"},
+)
+
+
+def alone() -> s.Protocol:
+    record = made(s.Message, "Alone", each(x=s.text(b" "), y=s.rest), code=0)
+    return s.declare(s.Protocol("alone", "One message", s.Frame((s.Size("n", s.u8, counts="after"),)), (record,)))
+
+
+def sided() -> s.Protocol:
+    """A frame for each side, as in HTTP or memcached."""
+    ask = made(s.Message, "Ask", each(x=s.text(b" ")), code=1, sent_by="client", kind="request", answer=2)
+    tell = made(s.Message, "Tell", each(y=s.rest), code=2, sent_by="server", kind="response", frame="replies")
+    conduct = Conduct(matching=Matching(in_order=True))
+    frames = {"replies": s.Frame((s.Size("n", s.u8, counts="after"),))}
+    asks = s.Frame((s.Code("kind", s.u8), s.Until(b"\r\n", 99)))
+    return s.declare(s.Protocol("sided", "A frame for each side", asks, (ask, tell), frames=frames, conduct=conduct))
+
+
+FEATURES |= {"one message, without a code": alone, "a frame for each side": sided}
+
+RECIPES = {
+    "a length that counts less, or more, than what follows": ("length plus -3", "length plus 4"),
+    "a length, count or field in bytes of 7 bits": ("length as varint", "length as varint, high first", "varints"),
+    "a length, count or field as text": ("length as decimal text", "length as hex text", "numbers as text"),
+    "bytes that end every frame": ("trailer",),
+    "frames that end with certain bytes, without a length": ("frames that end with a line end",),
+    "frames that end with their last field, whatever that takes": ("a frame that ends with its last field",),
+    "a tag and the value it announces, also inside itself": ("values inside each other",),
+    "a length or count that stands for no value; bytes behind a counted value": (
+        "a frame that ends with its last field",
+        "lists by count",
+    ),
+    "several replies to a request; replies in order; failures": ("several replies", "replies in order", "good values"),
+    "the length or count of a later field, on the wire only": ("texts by an earlier field",),
+    "a length that counts from an earlier field on, or itself too": ("lengths that count more",),
+    "a length or count that is a field, or a word, of its own; in other units": (
+        "lists by an earlier field",
+        "commands of words",
+    ),
+    "a list that ends with a certain element": ("lists up to an element",),
+    "zeros up to a multiple of four bytes": ("zeros up to a multiple",),
+    "header lines": ("header lines",),
+    "what one of them says; a body with that length, else up to a zero byte": (
+        "a length in a header line, else a terminator",
+    ),
+    "commands with words, of which some may be missing, and data behind the line": ("commands of words",),
+    "a code that is text; of several parts; above 31 bits": ("code as text", "code of two parts", "code of 64 bits"),
+    "the same code for another message of the other side": ("another layout per direction",),
+    "messages with a code that is not declared": ("a message for other codes", "any code, before the length"),
+    "a first message, or any other, in a frame of its own": ("a first message in a frame of its own",),
+    "frames that only one side sends": ("a frame for each side",),
+    "one message, so no code": ("one message, without a code",),
+    "lengths as ASN.1 writes them; digits of a fixed number": ("length as ber", "length of four digits"),
+    "a reply by its name; several, also where codes have several parts": ("code of two parts",),
+    "fields that a version of the message has": ("fields of a version",),
+    "a correlation or an address that is one of many tagged values": ("a correlation among tagged values",),
+    "a request with several replies, the last of which ends it": ("several replies, of which one is the last",),
+    "a last field that may be absent": ("fields if bytes are left",),
+    "topics of another syntax": ("topics",),
+    "bits of an integer as fields": ("bits",),
+    "the code as some bits, other bits as fields of the message": ("code as bits",),
+    "an integer of the header as a field of the message": ("a field of the header, u24",),
+    "a field that depends on an earlier one": ("condition on bits", "condition on a value", "several conditions"),
+    "a choice by an earlier value": ("tagged union by an earlier value",),
+    "bytes that begin a frame, or stand anywhere in its header": ("magic behind the length",),
+    "floating-point numbers, of either byte order": ("floats",),
+    "bytes that are always the same": ("constants",),
+    "texts in which some bytes are written as others": ("texts with escapes",),
+    "line ends, or anything else, that peers write in one of two ways": ("a reading option",),
+    "a number with a fraction, written as an integer": ("fixed point",),
+    "a time": ("timestamps",),
+    "text or bytes up to a terminator": ("terminated text",),
+    "elements up to a terminator": ("lists up to a terminator",),
+    "elements by their length in bytes; any value with a length before it": ("lists by bytes",),
+    "a sum over what comes before it": ("checksum crc32", "checksum as digits"),
+}
+"""What the page on own protocols tells how to say, and the features that say it."""

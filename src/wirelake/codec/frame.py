@@ -67,7 +67,8 @@ def read_header(layout: Layout, data: Buffer, start: int, end: int, *, final: bo
 def measure(layout: Layout, data: Buffer, start: int, end: int, *, is_cut: bool = False) -> Header:
     """The header of the frame at ``start``, whether or not the rest of the frame is there.
 
-    ``is_cut``: no more bytes come, so an end that is missing is not looked for. Of several frames, the first one is right whose header has no fault.
+    ``is_cut``: no more bytes come, so an end that is missing is not looked for. Of several frames, the first one is
+    right whose header has no fault.
     """
     if not layout.others:
         return _measure(layout, data, start, end, is_cut)

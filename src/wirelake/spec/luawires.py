@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import SpecError
 from . import nodes as n
+from .columns import value_of
 from .conduct import When
 from .declare import snake_case, tag_rows
 from .derive import element_names
@@ -408,7 +409,7 @@ class Wires:
 
     def _lookup(self, cls: Any, made: n.DerivedField, how: n.Lookup, place: Place) -> dict[str, Any]:
         """Return the row of what a list says under a key: its type is that of the value that is found."""
-        here, wire = place.inner(made.name, made.doc), looked_up(cls, how)
+        here, wire = place.inner(made.name, made.doc), value_of(cls, how)
         number = how.number or isinstance(wire, n.Int | n.Bits | n.Varint | n.Digits)
         is_text = isinstance(wire, n.Run) and wire.content != "bytes"
         kind = "int64" if number else "string" if is_text else "bytes"
@@ -433,14 +434,10 @@ def _charset(given: Any) -> Any:
 
 def _element(cls: Any, how: n.Lookup) -> Any:
     """Return the structure of the elements in which something is looked up."""
-    return next(f.wire for f in cls.__wire_fields__ if f.name == how.field).element.struct
-
-
-def looked_up(cls: Any, how: n.Lookup) -> Any:
-    """Return the wire type of the value that is found."""
-    element = _element(cls, how)
-    name = how.value or element_names(element)[1]
-    return next(f.wire for f in element.__wire_fields__ if f.name == name)
+    wire = next(f.wire for f in cls.__wire_fields__ if f.name == how.field)
+    while isinstance(wire, n.Sized):
+        wire = wire.inner
+    return wire.element.struct
 
 
 def _as_table(node: n.Condition | n.Derived) -> dict[str, Any]:
