@@ -113,7 +113,7 @@ def assert_agreement(protocol: str, frames: Sequence[bytes], **options: Any) -> 
     batch.records.validate(full=True)
     if not batch.records.equals(expected):
         for i, (got, want) in enumerate(zip(batch.records.to_pylist(), expected.to_pylist(), strict=True)):
-            assert repr(got) == repr(want), frames[row_frames[i]].hex()
+            assert repr(got) == repr(want), f"{frames[row_frames[i]].hex()}: {got} {want}"
     return len(rows), len(rejects)
 
 

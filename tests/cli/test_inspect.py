@@ -125,3 +125,26 @@ def test_a_capture_is_not_taken_for_frames(verb: str, tmp_path: Path) -> None:
         result = CliRunner().invoke(cli, [verb, "-p", "casual", str(path)])
         assert result.exit_code == 2
         assert f"{path} is a capture ({form}): use `wirelake ingest {path} LAKE`" in result.output
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "fields"),
+    [
+        (
+            "stomp",
+            b"SEND\ndestination:/q\nreceipt:1\n\nhel",
+            ('[0].value = "/q"', '[1].value = "1"', "end of the list"),
+        ),
+        ("resp2", b"*2\r\n$3\r\nGET\r\n$5\r\nab", ("(count) = 2", 'items[0].value = "GET"', "(length) = 5")),
+        ("amqp", bytes.fromhex("01 0001 0000000d 003c 0050 0000000000000007 00"), ("delivery_tag = 7", "multiple = 0")),
+        ("modbus_tcp", bytes.fromhex("0007 0000 000b 01 10 0003 0002 04 0001"), ("count = 2", "registers[0] = 1")),
+    ],
+)
+def test_a_frame_that_is_cut_off_is_drawn_with_the_fields_that_are_there(
+    name: str, given: bytes, fields: tuple[str, ...]
+) -> None:
+    side = ("--option", "sent_by=client") if name == "modbus_tcp" else ()
+    code, text = inspect("-p", f"examples/protocols/{name}.py:PROTOCOL", *side, "-", given=given)
+    first = text.split("\n\n")[0]
+    assert code == 1 and first.endswith("[frame_incomplete]")
+    assert all(field in first for field in fields), first

@@ -11,20 +11,36 @@ from hypothesis import strategies as st
 from tests.codec.declarations import made
 from wirelake.errors import SpecError
 from wirelake.spec import (
+    OTHER,
+    UNSET,
+    Body,
     By,
+    Cells,
+    CellType,
     Code,
     Ends,
+    Escaped,
+    Form,
     Frame,
+    Head,
     IfLeft,
     Kept,
+    Line,
+    Lookup,
     Magic,
     Message,
+    Option,
     Protocol,
+    Run,
+    Signature,
     Size,
     Struct,
+    Tags,
+    TagTable,
     Trailer,
     Until,
     When,
+    With,
     align,
     be,
     ber,
@@ -33,31 +49,48 @@ from wirelake.spec import (
     bool8,
     checksum,
     choice,
+    choose,
     constant,
     declare,
+    derived,
     digits,
     field,
     fixed,
     fixed_point,
+    flag,
+    flag8,
+    labelled,
     le,
     length,
     many,
+    msgpack,
     nested,
+    number,
     rest,
     rest_text,
     sized,
+    tag,
     text,
     timestamp,
     u8,
+    uuid,
     varint,
+    view,
+    within,
+    word,
 )
 from wirelake.spec import nodes as n
 
 MOST = 4096
 ENDS = (b"\0", b"\r\n", b"--")
-SUMS = (("crc32", be.u32), ("crc16_modbus", le.u16), ("crc16_ccitt", be.u16), ("adler32", le.u32), ("xor8", u8))
+SUMS = (
+    *(("crc32", be.u32), ("crc16_modbus", le.u16), ("crc16_ccitt", be.u16), ("adler32", le.u32), ("xor8", u8)),
+    *(("sum8", digits(3)), ("sum16", be.u16)),
+)
 _numbers = count(1)
-_integers = st.sampled_from((u8, be.u16, le.u16, be.u24, le.u32, be.i16, be.i64, le.u64))
+_integers = st.sampled_from((u8, be.u16, le.u16, be.u24, le.u32, be.i16, be.i64, le.u64)) | st.sampled_from(
+    (within(be.u16, 5, 500, "some_range"), labelled(u8, n.Labels("some", {0: "none", 1: "one"})))
+)
 _varints = st.builds(varint, st.integers(1, 9), high_first=st.booleans(), lenient=st.booleans()) | st.builds(ber)
 _digits = st.builds(digits, st.integers(1, 4), base=st.sampled_from((10, 16))) | st.builds(
     digits, st.sampled_from(ENDS), st.sampled_from((0, -1, -500)), st.integers(1, 2**40), base=st.sampled_from((10, 16))
@@ -68,8 +101,12 @@ ESCAPES = {rb"\\": b"\\", rb"\z": b"\0", rb"\n": b"\n", rb"\-": b"-"}
 _escapes = st.just(ESCAPES)
 _escaped = st.one_of(*(st.builds(make, _counts | st.sampled_from(ENDS), escapes=_escapes) for make in (text, blob)))
 _behind = st.builds(text, _counts, end=st.sampled_from(ENDS))
+_free = st.sampled_from(
+    (msgpack(be.u16, is_map=True), msgpack(u8), Run(varint(2), "json"), Run(u8, "strict_text", charset="latin-1"))
+)
 _leaves = st.one_of(
-    *(_integers, _varints, _digits, _texts, _escaped, _behind, st.just(bool8), st.sampled_from((be.f32, le.f64))),
+    *(_integers, _varints, _digits, _texts, _escaped, _behind, _free, st.sampled_from((bool8, flag8, uuid))),
+    st.sampled_from((be.f32, le.f64)),
     *(st.builds(blob, _counts | st.sampled_from(ENDS)), st.builds(fixed, st.integers(1, 5))),
     *(st.builds(timestamp, _integers | _digits, st.sampled_from(("s", "ms", "us"))),),
     *(st.builds(fixed_point, _varints | st.sampled_from((u8, be.i16, le.u32)), st.integers(1, 48)),),
@@ -85,6 +122,7 @@ class Step(Struct):
 
 _lists = st.just(many(nested(Step), None, until=When("tag", one_of=(0, 7))))
 _tails = st.sampled_from((rest, rest_text, many(be.u16, None), many(text(u8), None)))
+_pairs = many(nested(made(Struct, "Pair", {"key": field(text(u8)), "value": field(text(b"\n"))})), u8)
 
 
 def _wrapped(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -120,9 +158,10 @@ def choices(draw: st.DrawFn, inner: st.SearchStrategy[Any]) -> Any:
 def fields(draw: st.DrawFn, inner: st.SearchStrategy[Any], most: int = 4) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for wire in draw(st.lists(inner, min_size=1, max_size=most)):
-        asked = [_asked(known, kept.wire) for known, kept in found.items()]
+        asked = [draw(_asked(known, kept.wire)) for known, kept in found.items()]
         both = [tuple(asked[-2:])] if len(asked) > 1 else []
-        when = draw(st.sampled_from((None, None, IfLeft(), *asked, *both)))
+        absent = [With(known) for known, kept in found.items() if kept.when is not None]  # type: ignore[attr-defined]
+        when = draw(st.sampled_from((None, None, IfLeft(), *asked, *both, *absent)))
         found[name("field")] = field(wire) if when is None else field(wire, when=when, default=None)
     if draw(st.booleans()):
         found |= draw(apart())
@@ -141,10 +180,17 @@ def fields(draw: st.DrawFn, inner: st.SearchStrategy[Any], most: int = 4) -> dic
     return found
 
 
-def _asked(known: str, wire: Any) -> When:
-    """A condition on a field: on its value, if that is a number."""
-    is_number = isinstance(wire, n.Int | n.Bits | n.Varint | n.Digits | n.Bool)
-    return When(known, one_of=(0, 1)) if is_number else When(known)
+def _asked(known: str, wire: Any) -> st.SearchStrategy[When]:
+    """A condition on a field: on its value, if that is a number or a text."""
+    is_set = (When(known), When(known, empty=True))
+    match wire:
+        case n.Int() | n.Bits() | n.Varint() | n.Digits() | n.Bool():
+            said = ({"one_of": (0, 1)}, {"none_of": (0,)}, {"least": 1}, {"most": 99}, {"bits": 5})
+            return st.sampled_from((*is_set, *(When(known, **each) for each in said)))  # type: ignore[arg-type]
+        case n.Run(content="text" | "strict_text"):
+            return st.sampled_from((*is_set, When(known, prefix="a"), When(known, none_of=("", "b"))))
+        case _:
+            return st.sampled_from(is_set)
 
 
 @st.composite
@@ -174,47 +220,182 @@ WIRES = st.recursive(_leaves, _wrapped, max_leaves=5)
 
 
 @st.composite
-def messages(draw: st.DrawFn, code: int, header: dict[str, Any], ends: bool) -> Any:
-    found = header | draw(fields(WIRES))
+def messages(draw: st.DrawFn, header: dict[str, Any], ends: bool, **line: Any) -> Any:
+    found = dict(header)
+    if draw(st.booleans()):
+        pairs, key = name("pairs"), draw(st.sampled_from(("", "a")))
+        found |= {pairs: field(_pairs), name("looked"): derived(Lookup(pairs, key))}
+    found |= draw(fields(WIRES))
+    since = [name for name, made in found.items() if isinstance(made, n.Field) and made.when is None]
     if not ends and draw(st.booleans()):
         found[name("tail")] = field(draw(_tails))
     if draw(st.booleans()):
         kind, wire = draw(st.sampled_from(SUMS))
-        found[name("sum")] = checksum(wire, kind)  # type: ignore[arg-type]
+        begin = draw(st.sampled_from(("", *(each for each in since if each not in header))))
+        found[name("sum")] = checksum(wire, kind, since=begin)  # type: ignore[arg-type]
+    for how in draw(st.lists(st.sampled_from((n.FrameLength(), n.PayloadLength())), max_size=1)):
+        found[name("derived")] = derived(how)
+    return made(Message, name("Message"), found, **line)
+
+
+# --- messages with a head of tags, and a body that is looked into once more
+
+_CELLS: Any = Cells(
+    *(le.u16, 4, 1, 7, 1, 4000),
+    (
+        *(CellType("NONE", None), CellType("INT", le.i32), CellType("LONG", be.i64), CellType("SHORT", le.i16)),
+        *(CellType("FLOAT", le.f32), CellType("DOUBLE", be.f64), CellType("STRING", Run(u8, "strict_text"))),
+        CellType("BYTES", Run(le.u16, "bytes", most=500)),
+    ),
+)
+
+
+class Piece(Struct):
+    """What a signature holds."""
+
+    kind: int = field(u8)
+    index: int = field(be.i16)
+
+
+_SIGNATURE: Any = Signature("cells", 0, 1, (Form(3, Piece, first=True), Form(4, Piece, first=False)))
+
+
+@st.composite
+def with_body(draw: st.DrawFn, code: int, codes: frozenset[int], table: Any) -> Any:
+    found: dict[str, Any] = {name("early"): field(draw(_integers))}
+    found["tags"] = field(Tags(table, anywhere=draw(st.booleans())), default=table())
+    text_body, empty = draw(st.booleans()), draw(st.sampled_from(("read", "absent", "refused")))
+    found["body"] = field(Body(text=text_body, empty=empty), default=None)
+    match draw(st.sampled_from(("cells", "msgpack", "list", "none"))):
+        case "cells":
+            found["cells"] = view(_CELLS, of="body", default=())
+            found["piece"] = view(_SIGNATURE, of="body", default=None)
+        case "msgpack":
+            found[name("view")] = view(msgpack(absent_if_empty=True), of="body", default=UNSET)
+        case "list":
+            found[name("view")] = view(many(draw(_leaves), None), of="body", default=())
+        case _:
+            pass
+    early = next(iter(found))
+    viewed = [n.Present(known) for known, kept in found.items() if kept.view_of and known != "piece"]
+    hows = (
+        *viewed,
+        n.AtLeast(early, 7),
+        n.LengthOf("body"),
+        n.Empty("body"),
+        n.OrderOf("tags"),
+        n.FrameLength(less="body"),
+    )
+    for how in draw(st.lists(st.sampled_from(hows), max_size=3, unique=True)):
+        found[name("derived")] = derived(how)
     return made(Message, name("Message"), found, code=code)
 
 
 @st.composite
-def frames(draw: st.DrawFn) -> tuple[Frame, dict[str, Any]]:
-    """A frame, and the fields that stand in its header."""
-    header: dict[str, Any] = {}
-    parts: list[Any] = draw(st.sampled_from(([], [Magic(b"\xa5Z")])))
-    if draw(st.booleans()):
-        header = {"upper": field(bits(u8, 2, 2)), "lower": field(bits(u8, 0, 2))}
-        parts = [*parts, Code("kind", bits(u8, 4, 4)), Kept("upper"), Kept("lower")]
-    else:
-        parts = [*parts, Code("kind", draw(st.sampled_from((u8, be.u16))), early=draw(st.booleans()))]
-    how = draw(st.sampled_from(("size", "size", "until", "ends")))
-    if how == "until":
-        return Frame((*parts, Until(draw(st.sampled_from(ENDS)), MOST))), header
-    if how == "ends":
-        return Frame((*parts, Ends(MOST))), header
-    wire = draw(st.sampled_from((be.u16, le.u32, varint(3), digits(b" ", 0, MOST))))
+def tables(draw: st.DrawFn, codes: frozenset[int]) -> Any:
+    leaves = (u8, be.i32, text(u8), fixed(3), bool8)
+    rows = {name("tag"): tag(code, draw(st.sampled_from(leaves)), codes) for code in (1, 2)}
+    return made(TagTable, name("Table"), rows | {name("flag"): flag(0x80, frozenset({1}))})
+
+
+@st.composite
+def headed(draw: st.DrawFn) -> tuple[Frame, tuple[Any, ...], dict[str, Any]]:
     size = Size(
-        "size", wire, counts=draw(st.sampled_from(("after", "whole"))), most=MOST, plus=draw(st.integers(-2, 2))
+        "size", draw(st.sampled_from((be.u16, le.u32))), counts=draw(st.sampled_from(("after", "whole"))), most=MOST
     )
-    trailer = draw(st.sampled_from(((), (Trailer(b"\xce"),))))
-    return Frame((*parts, size, *trailer)), header
+    wire = draw(st.sampled_from((be.u16, le.u16)))
+    frame = Frame((size, Head("head", wire, least=size.wire.size + wire.size + 1, most=900), Code("kind", u8)))
+    codes = frozenset({1, 2})
+    table = draw(tables(codes))
+    return frame, tuple(draw(with_body(code, codes, table)) for code in codes), {}
+
+
+# --- frames
+
+_WORD, _NUMBER = word("[a-z]{1,9}", "a_word", most=9), number("([0-9]{1,3})", "a_number", 0, 300)
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> tuple[Frame, tuple[Any, ...], dict[str, Any]]:
+    """A header line of words, and fields behind it."""
+    skip, fold = draw(st.booleans()), draw(st.booleans())
+    most = None if skip else 4
+    line = Line(b" ", draw(st.sampled_from((b"\n", b"\r\n"))), 80, 1 if skip else 3, most, "verb", "verb", fold, skip)
+    found = []
+    for code in (1, 2):
+        words = {name("word"): field(_WORD), name("word"): field(_NUMBER)}
+        if draw(st.booleans()):
+            words[name("word")] = field(word("[a-z]{1,9}", "a_word", optional=True), default=None)
+        found.append(draw(messages(words, not skip, code=code, word="ab"[code - 1] * 3)))
+    parts: tuple[Any, ...] = (line, Ends(MOST)) if skip else (Size("size", be.u16, counts="after", most=MOST), line)
+    return Frame(parts), tuple(found), {}
+
+
+@st.composite
+def coded(draw: st.DrawFn) -> tuple[Frame, tuple[Any, ...], dict[str, Any]]:
+    """A length or an end, a code of some kind, and fields that stand in the header."""
+    header: dict[str, Any] = {}
+    about: dict[str, Any] = {}
+    parts: list[Any] = draw(st.sampled_from(([], [Magic(b"\xa5Z")])))
+    codes: list[Any] = [1, 2, 3]
+    match draw(st.sampled_from(("bits", "text", "two", "none", "int", "int"))):
+        case "bits":
+            header = {"upper": field(bits(u8, 2, 2)), "lower": field(bits(u8, 0, 2))}
+            parts = [*parts, Code("kind", bits(u8, 4, 4)), Kept("upper"), Kept("lower")]
+        case "text":
+            parts, codes = [*parts, Code("kind", text(b" "))], ["GET", "PUT", "GETS"]
+        case "two":
+            parts, codes = [*parts, Code("kind", u8), Code("more", be.u16)], [(1, 7), (1, 8), (2,)]
+        case "none":
+            codes = [1]
+        case _:
+            parts = [*parts, Code("kind", draw(st.sampled_from((u8, be.u16, le.u64))), early=draw(st.booleans()))]
+            codes[2] = draw(st.sampled_from((3, OTHER)))
+    if draw(st.booleans()):
+        kept = name("kept")
+        header[kept] = field(draw(st.sampled_from((le.u24, fixed(3), be.i64))))
+        parts.append(Kept(kept))
+    how = draw(st.sampled_from(("size", "size", "escaped", "until", "ends")))
+    match how:
+        case "until":
+            parts.append(Until(draw(st.sampled_from(ENDS)), MOST))
+        case "ends":
+            parts.append(Ends(MOST))
+        case "escaped":
+            parts.append(Size("size", Escaped(draw(st.sampled_from((100, 253))), le.u16), counts="after", most=MOST))
+        case _:
+            wire = draw(st.sampled_from((be.u16, le.u32, varint(3), digits(b" ", 0, MOST), ber(3), digits(4))))
+            counts, plus = draw(st.sampled_from(("after", "whole"))), draw(st.integers(-2, 2))
+            parts.append(Size("size", wire, counts=counts, most=MOST, plus=plus))
+    if how in ("size", "escaped"):
+        parts += draw(st.sampled_from(((), (Trailer(b"\xce"),))))
+    found = []
+    for code in codes[: draw(st.integers(1, 3))]:
+        own = {"kind": field(next(p.wire for p in parts if isinstance(p, Code)))} if code == OTHER else {}
+        found.append(draw(messages(own | header, how == "ends", code=code)))
+    if draw(st.booleans()):
+        about["frames"] = {"other": Frame((Magic(b"!!"), Until(b"\n", 99)))}
+        found.append(draw(messages({}, True, code=99, frame="other")))
+    return Frame(tuple(parts)), tuple(found), about
+
+
+@st.composite
+def chosen(draw: st.DrawFn) -> tuple[Frame, tuple[Any, ...], dict[str, Any]]:
+    """A reading option, and a code that is another message on each side."""
+    end: Any = choose("ends", lf=b"\n", zero=b"\0")
+    parts = (Size("size", be.u16, counts="after", most=MOST), Code("kind", u8))
+    found = [
+        draw(messages({name("line"): field(text(end))}, False, code=1, sent_by=side)) for side in ("client", "server")
+    ]
+    return Frame(parts), tuple(found), {"options": {"ends": Option(("lf", "zero"), "lf")}}
 
 
 @st.composite
 def protocols(draw: st.DrawFn) -> Protocol:
     """A protocol that may be declared; what is refused is drawn anew."""
-    frame, header = draw(frames())
-    ends = isinstance(frame.parts[-1], Ends)
     try:
-        found = tuple(draw(messages(code, header, ends)) for code in range(1, draw(st.integers(2, 3))))
-        return declare(Protocol(name("drawn"), "A drawn protocol", frame, found))
+        frame, found, about = draw(st.one_of(coded(), coded(), coded(), lines(), headed(), chosen()))
+        return declare(Protocol(name("drawn"), "A drawn protocol", frame, found, **about))
     except (SpecError, ValueError):
         assume(False)
         raise

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
 from random import Random
+from typing import Any, get_args
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,7 +26,9 @@ from wirelake.spec import (
     Message,
     Protocol,
     Size,
+    Struct,
     Tagged,
+    When,
     be,
     checksum,
     choice,
@@ -33,7 +38,8 @@ from wirelake.spec import (
     text,
     u8,
 )
-from wirelake.spec.resolve import Layout, MessageNode, layout
+from wirelake.spec import nodes as n
+from wirelake.spec.resolve import Layout, MessageNode, candidates, layout
 
 PER_BYTE, BESIDE = 600, 1 << 20
 """What a decoder may allocate for each byte of its input, and for itself: caches, patterns, programs."""
@@ -90,6 +96,55 @@ def test_a_decoder_of_any_declaration_allocates_a_small_multiple_of_its_input(
         tracemalloc.stop()
         assert most <= BESIDE + PER_BYTE * len(piece)
         assert len(events) <= len(piece)
+
+
+# --- that what is drawn is everything
+
+NOT_DRAWN = {"HeadReaches", "Wide", "Masked"}
+"""What is about one frame of a built-in protocol: other fields do not decide it."""
+
+
+def nodes_in(value: Any, found: set[str]) -> None:
+    """Add the names of the nodes in a declaration as it is read."""
+    match value:
+        case n.Choice():
+            found.add("Choice")
+            if id(value) not in (seen := nodes_in.__dict__.setdefault("seen", set())):
+                seen.add(id(value))
+                for case in value.known.values():
+                    nodes_in(case, found)
+        case type() if issubclass(value, Struct):
+            for each in (*value.__wire_fields__, *value.__derived_fields__):
+                nodes_in(each, found)
+        case tuple() | list():
+            for each in value:
+                nodes_in(each, found)
+        case _ if is_dataclass(value) and type(value).__module__ in (n.__name__, When.__module__):
+            found.add(type(value).__name__)
+            found |= {f"Run of {value.content}"} if isinstance(value, n.Run) else set()
+            found |= {f"{value.kind}"} if isinstance(value, n.Checksum) else set()
+            for each in (getattr(value, f.name) for f in dataclass_fields(value)):
+                nodes_in(each, found)
+
+
+def test_all_kinds_of_nodes_are_drawn() -> None:
+    found: set[str] = set()
+
+    @settings(EXAMPLES, max_examples=300)
+    @given(protocols())
+    def look(protocol: Protocol) -> None:
+        for made in candidates(protocol):
+            nodes_in(made.frame, found)
+            nodes_in([other.frame for other in made.others], found)
+            for node in made.messages.values():
+                nodes_in([node.fields, node.views, node.derived], found)
+
+    look()
+    unions = (n.WireOnly, n.Derived, n.Condition, n.Part)
+    wires = {cls.__name__ for cls in n.Wire.__subclasses__()}
+    kinds = wires | {kind.__name__ for union in unions for kind in get_args(union)}
+    contents = {f"Run of {content}" for content in get_args(n.Content)} | set(get_args(n.Sum))
+    assert (kinds | contents) - NOT_DRAWN <= found
 
 
 # --- what this found

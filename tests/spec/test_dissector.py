@@ -324,6 +324,7 @@ def as_meant(raw: bytes) -> str:
 
 def shown_time(shown: str) -> datetime:
     """A time as tshark writes it, to the microsecond."""
+    shown = re.sub(r", (\d+) ", lambda year: f", {year[1]:0>4} ", shown)
     return datetime.strptime(shown.removesuffix("000 UTC"), "%b %d, %Y %H:%M:%S.%f").replace(tzinfo=UTC)
 
 

@@ -221,11 +221,11 @@ def _begins_with_frame(layout: Layout, readings: Readings, head: Buffer) -> bool
 
 
 def _known_code(layout: Layout, head: Buffer) -> bool:
-    """Return whether the code, if the header begins with it, is that of a message."""
+    """Return whether the code, if all headers begin with one, is that of a message."""
     part = layout.frame.parts[0]
-    if not isinstance(part, n.Code) or len(head) < code_width(part.wire):
+    if not isinstance(part, n.Code) or not layout.has_plain_codes or layout.others or isinstance(part.wire, n.Run):
         return True
-    return read_code(part.wire, head, 0) in layout.messages
+    return len(head) < code_width(part.wire) or read_code(part.wire, head, 0) in layout.by_code
 
 
 def _has_messages(readings: Readings, data: bytes) -> bool:

@@ -9,7 +9,7 @@ import click
 
 from ..codec.annotate import annotate, describe_value
 from ..codec.detect import detect_alone
-from ..codec.stream import Decoded, StreamDecoder
+from ..codec.stream import Decoded, Quarantined, StreamDecoder
 from ..codec.walk import Seen
 from ..errors import DecodeError
 from ..spec.nodes import Protocol
@@ -90,7 +90,9 @@ class Drawing:
             keep += chunk
             for event in decoder.feed(chunk) if chunk else decoder.finish():
                 start = event.offset - base
-                data = bytes(keep[start : start + event.length])
+                is_cut = isinstance(event, Quarantined) and event.error.incomplete
+                # All that there is of a frame that is not all there, even if other messages may begin in it.
+                data = bytes(keep[start:] if is_cut else keep[start : start + event.length])
                 if isinstance(event, Decoded):
                     self._walk(event.message.layout, data, event.offset)
                 else:

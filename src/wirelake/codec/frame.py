@@ -12,7 +12,6 @@ from typing import Any, assert_never
 from ..errors import BadValue, DecodeError, Incomplete, LimitExceeded
 from ..spec import nodes as n
 from ..spec.conduct import When
-from ..spec.plain import beyond
 from ..spec.resolve import Layout, MessageNode, resolve_fields, size_of
 from .numerals import bits_of, read_numeral, shortest
 
@@ -46,9 +45,12 @@ def read_code(wire: n.Int | n.Bits, data: Buffer, at: int) -> int:
     return read_int(wire, data, at) if isinstance(wire, n.Int) else bits_of(wire, read_int(wire.wire, data, at))
 
 
-def read_header(layout: Layout, data: Buffer, start: int, end: int) -> Header:
-    """The header of the frame at ``start``; Incomplete while it, or the frame, is not all there."""
-    header = measure(layout, data, start, end)
+def read_header(layout: Layout, data: Buffer, start: int, end: int, *, final: bool = False) -> Header:
+    """The header of the frame at ``start``; Incomplete while it, or the frame, is not all there.
+
+    ``final``: no more bytes will come, so a frame that is all there is not one whose header would need more.
+    """
+    header = (final and _whole_of_others(layout, data, start, end)) or measure(layout, data, start, end)
     available = end - start
     if available < header.length:
         raise Incomplete(
@@ -62,29 +64,43 @@ def read_header(layout: Layout, data: Buffer, start: int, end: int) -> Header:
     return header
 
 
-def measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
+def measure(layout: Layout, data: Buffer, start: int, end: int, *, is_cut: bool = False) -> Header:
     """The header of the frame at ``start``, whether or not the rest of the frame is there.
 
-    Of several frames, the first one is right whose header has no fault.
+    ``is_cut``: no more bytes come, so an end that is missing is not looked for. Of several frames, the first one is
+    right whose header has no fault.
     """
     if not layout.others:
-        return _measure(layout, data, start, end)
+        return _measure(layout, data, start, end, is_cut)
     *first, last = layout.tried
     for other in first:
         try:
-            header = _measure(other, data, start, end)
+            header = _measure(other, data, start, end, is_cut)
         except Incomplete:
             raise
         except DecodeError:
             continue
         header.layout = other
         return header
-    header = _measure(last, data, start, end)
+    header = _measure(last, data, start, end, is_cut)
     header.layout = last if last is not layout else None
     return header
 
 
-def _measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
+def _whole_of_others(layout: Layout, data: Buffer, start: int, end: int) -> Header | None:
+    """Of several frames, return the header of the first one that is all there."""
+    for other in layout.tried if layout.others else ():
+        try:
+            header = _measure(other, data, start, end, is_cut=False)
+        except DecodeError:
+            continue
+        if header.length <= end - start:
+            header.layout = other if other is not layout else None
+            return header
+    return None
+
+
+def _measure(layout: Layout, data: Buffer, start: int, end: int, is_cut: bool) -> Header:
     at = 0
     available = end - start
     header = Header(length=available, payload=0)
@@ -133,6 +149,8 @@ def _measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
                 pass
             case n.Trailer(value=value):
                 header.stop = header.length - len(value)
+            case n.Until() | n.Ends() if is_cut:
+                _need(at, available, part.name, at)
             case n.Until():
                 _find_end(part, data, start, at, available, header)
             case n.Ends():
@@ -145,7 +163,7 @@ def _measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
     header.payload = at
     if header.key is not None and layout.other(header.key) is None:
         raise unknown_code(header.key, "code", header.code_at or 0)
-    if beyond(layout) and (header.length if header.stop is None else header.stop) < at:
+    if (header.length if header.stop is None else header.stop) < at:
         size = next((p for p in layout.frame.parts if isinstance(p, n.Size)), None)
         raise BadValue(
             f"a frame of {header.length} bytes is shorter than its header",
@@ -419,9 +437,9 @@ def _read_escaped(
     if wire.mask_bit and short & wire.mask_bit:
         short &= ~wire.mask_bit
         header.mask_at = behind
-    elif short & 0x80:
+    elif short & 0x80 and wire.escape < 0x80:
         raise BadValue("the mask bit is set", rule="mask_not_allowed", path=name, offset=at)
-    if short in wire.reserved:
+    if short in wire.reserved or short > max(wire.escape, 0x7F):
         raise BadValue(f"length code {short} does not exist", rule="length_code", path=name, offset=at)
     if short != wire.escape:
         if header.mask_at is not None:

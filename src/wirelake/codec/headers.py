@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import assert_never
+from typing import Any, assert_never
 
 from ..spec import nodes as n
 from ..spec.plain import beyond
@@ -46,11 +46,16 @@ class Shape:
                 case _:
                     assert_never(part)
             self.index[part] = len(self.index)
+        self.marks = [(i, part.value) for part, i in self.index.items() if isinstance(part, n.Magic)]
         self.struct = struct.Struct(form)
 
     def place(self, kind: type) -> int:
         """Return where the part of this kind is, or -1."""
         return next((i for part, i in self.index.items() if isinstance(part, kind)), -1)
+
+    def is_marked(self, values: tuple[Any, ...]) -> bool:
+        """Return whether what was unpacked has the bytes of every magic."""
+        return all(values[i] == value for i, value in self.marks)
 
 
 def compile_measure(layout: Layout, undecided: tuple[Layout, ...] = ()) -> Measure:
@@ -69,8 +74,8 @@ def compile_measure(layout: Layout, undecided: tuple[Layout, ...] = ()) -> Measu
     least, most = size.least, size.most if size.most is not None else NO_LIMIT
     counted = 0 if size.counts == "whole" else layout.size_before(size) + layout.part_size(size)
     head = next((p for p in layout.frame.parts if isinstance(p, n.Head)), None)
-    magic = next((p.value for p in layout.frame.parts if isinstance(p, n.Magic)), None)
-    size_at, magic_at, head_at, code_at = (shape.place(kind) for kind in (n.Size, n.Magic, n.Head, n.Code))
+    size_at, head_at, code_at = (shape.place(kind) for kind in (n.Size, n.Head, n.Code))
+    marks, is_marked = shape.marks, shape.is_marked
     head_least = {code: node.head_least for code, node in layout.by_code.items()}
     body_most = (head.body_most if head is not None else None) or NO_LIMIT
 
@@ -79,7 +84,7 @@ def compile_measure(layout: Layout, undecided: tuple[Layout, ...] = ()) -> Measu
             return 0
         values = unpack(buffer, start)
         value: int = values[size_at]
-        if value < least or value > most or (magic_at >= 0 and values[magic_at] != magic):
+        if value < least or value > most or (marks and not is_marked(values)):
             return 0
         length = value + counted
         if length > end - start or length < header_size:

@@ -86,7 +86,7 @@ def show_fields(message: Any, node: MessageNode, layout: Layout) -> dict[str, An
             if getattr(field.wire, "null_if_empty", False):
                 fields[field.key] = None
             continue
-        if value is not None or (isinstance(field.wire, n.Run) and field.view_of):
+        if value is not None or _may_be_null(field):
             _show_into(fields, field.key, field.wire, value, layout)
     for made in node.derived:
         value = derive(made.how, message)
@@ -104,6 +104,12 @@ def _show_into(fields: dict[str, Any], key: str, wire: Any, value: Any, layout: 
                 _show_into(fields, f"{key}.{inner.key}", inner.wire, getattr(value, inner.name), layout)
     else:
         fields[key] = _show(wire, value, layout)
+
+
+def _may_be_null(field: n.Field) -> bool:
+    """Whether null is a value of a field, and does not only say that it is absent."""
+    is_free = isinstance(field.wire, n.Run) and field.wire.content in ("msgpack", "msgpack_map", "json")
+    return isinstance(field.wire, n.Run) and bool(field.view_of or (is_free and field.when is None))
 
 
 def _absent(field: n.Field, value: Any) -> bool:
@@ -234,8 +240,9 @@ def from_json(layout: Layout, shown: Any) -> Any:
 def _read_from(fields: dict[str, Any], key: str, field: n.Field, layout: Layout) -> Any:
     wire = field.wire
     if isinstance(wire, n.Nested) and wire.flat:
-        return _read_struct(wire.struct, fields, f"{key}.", layout)
-    if key not in fields or (fields[key] is None and not field.view_of):
+        is_absent = field.default is not ... and not any(name.startswith(f"{key}.") for name in fields)
+        return UNSET if is_absent else _read_struct(wire.struct, fields, f"{key}.", layout)
+    if key not in fields or (fields[key] is None and not _may_be_null(field)):
         if field.default is ... and getattr(wire, "null", None) is not None:
             return None  # a null is not shown
         if field.default is ... and not isinstance(wire, n.Body | n.Length):

@@ -205,9 +205,10 @@ def _claim(layout: Layout, buffer: Buffer, start: int, end: int) -> int:
 def _fixed_outline(layout: Layout, size: n.Size, shape: Shape) -> Outline:
     """Headers of a fixed size."""
     by_kind = {type(part): part for part in layout.frame.parts}
-    head, code, magic, line = (by_kind.get(kind) for kind in (n.Head, n.Code, n.Magic, n.Line))
+    head, code, line = (by_kind.get(kind) for kind in (n.Head, n.Code, n.Line))
     unpack, width = shape.struct.unpack_from, shape.struct.size
-    size_at, head_at, code_at, magic_at = map(shape.place, (n.Size, n.Head, n.Code, n.Magic))
+    size_at, head_at, code_at = map(shape.place, (n.Size, n.Head, n.Code))
+    marks, is_marked = shape.marks, shape.is_marked
     counted = 0 if size.counts == "whole" else layout.size_before(size) + layout.part_size(size)
     least, most = size.least, size.most if size.most is not None else NO_LIMIT
     payloads = {number: width + least_payload(layout, node) for number, node in layout.by_code.items()}
@@ -222,7 +223,7 @@ def _fixed_outline(layout: Layout, size: n.Size, shape: Shape) -> Outline:
             return _outline(layout, buffer, start, end)
         values = unpack(buffer, start)
         length: int = values[size_at]
-        if not least <= length <= most or (magic_at >= 0 and values[magic_at] != magic.value):  # type: ignore[union-attr]
+        if not least <= length <= most or (marks and not is_marked(values)):
             return 0
         length += counted
         if head_at >= 0:

@@ -335,7 +335,7 @@ class StreamDecoder:
                 codec, length = self._readings.codec(self._judged.layout), self._judged.length
         try:
             if not 0 < length <= end - at:
-                length = read_header(codec.layout, buffer, at, end).length
+                length = read_header(codec.layout, buffer, at, end, final=final).length
         except Incomplete as error:
             return self._lose(error.as_value(), final) if final else None
         except DecodeError as error:

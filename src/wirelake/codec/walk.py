@@ -64,7 +64,9 @@ def walk(layout: Layout, data: bytes, trace: list[Seen] | None = None) -> Any:
     """The message in ``data``, which must be exactly one frame. Errors are DecodeErrors with rule, path and offset."""
     reader = Reader(layout, trace)
     try:
-        header = read_header(layout, data, 0, len(data))
+        header = read_header(layout, data, 0, len(data), final=True)
+        if header.length < len(data):
+            header = read_header(layout, data, 0, len(data))
         reader.layout = header.layout or layout
         message = reader.read(data[: header.length], header)
         if len(data) > header.length:
@@ -78,9 +80,10 @@ def walk(layout: Layout, data: bytes, trace: list[Seen] | None = None) -> Any:
 def walk_incomplete(layout: Layout, data: bytes, trace: list[Seen]) -> str:
     """Fill the trace with the fields that an incomplete frame has; return the name of its message, if known."""
     reader = Reader(layout, trace)
+    reader.is_cut = True
     try:
-        header = measure(layout, data, 0, len(data))
-        header.length = len(data)
+        header = measure(layout, data, 0, len(data), is_cut=True)
+        header.length, header.stop = len(data), None
         reader.layout = header.layout or layout
         reader.read(data, header)
     except Incomplete:
@@ -152,6 +155,8 @@ class Reader:
         self.depth = 0
         self.is_open = False
         """Whether more bytes may follow those that are there."""
+        self.is_cut = False
+        """Whether bytes are missing, and those that are there are to be shown."""
         self.lookups: Mapping[str, n.Lookup] = {}
         self.words_needed = 0
         """Words of the line that later fields must have."""
@@ -174,7 +179,8 @@ class Reader:
             frame = unmask(frame, 0, header)
         self.data = frame
         self.at, self.end = header.payload, header.length if header.stop is None else header.stop
-        self._trailer()
+        if not self.is_cut:
+            self._trailer()
         self.head_end = header.head_end
         self._trace_header(header)
         node = self._message_node(header)
@@ -421,7 +427,10 @@ class Reader:
         if size is None:
             raise self.bad(f"{by.field if by else ''} says no length", "field_missing", path)
         if size > self.end - self.at:
-            raise self._too_short(f"{size} bytes", size, "bytes_fits", path, at)
+            short = self._too_short(f"{size} bytes", size, "bytes_fits", path, at)
+            if self.is_cut:
+                self._value(wire.inner, path)
+            raise short
         outer, self.end = self.end, self.at + size
         value = self._value(wire.inner, path)
         if self.at != self.end:
@@ -616,8 +625,12 @@ class Reader:
             return None
         least = smallest(wire.element, self.layout)
         if count * least > self.end - self.at:
-            what = f"{count} elements of at least {least} bytes"
-            raise self._too_short(what, count * least, "count_fits", path, at)
+            short = self._too_short(
+                f"{count} elements of at least {least} bytes", count * least, "count_fits", path, at
+            )
+            for i in range(count if self.is_cut else 0):
+                self._value(wire.element, f"{path}[{i}]")
+            raise short
         for i in range(count):
             found.append(self._value(wire.element, f"{path}[{i}]"))
         return tuple(found)
@@ -716,6 +729,8 @@ class Reader:
         end = self.data.find(line.end, self.at, stop)
         if end < 0 and self.is_open and stop < self.at + line.window:
             raise self._too_short("no line end", stop + 1 - self.at, "no_newline", "", self.at)
+        if end < 0 and self.is_cut:
+            end = self.end
         if end < 0:
             raise self.bad(f"no line end within {line.window} bytes", "no_newline", "", stop)
         at = self.at
@@ -723,7 +738,7 @@ class Reader:
             self.words.append((at, raw))
             at += len(raw) + len(line.separator)
         count = len(self.words)
-        if count < line.fewest:
+        if count < line.fewest and not self.is_cut:
             raise self.bad(f"{count} fields, at least {line.fewest} are needed", "missing_fields")
         if line.most is not None and count > line.most:
             at = self.words[line.most][0]
@@ -837,14 +852,16 @@ class Reader:
             return
         at = 0
         for part in self.layout.frame.parts:
-            if at + self.layout.part_size(part) > len(self.data):
+            is_bits = isinstance(part, n.Code) and isinstance(part.wire, n.Bits)
+            if at + (code_width(part.wire) if is_bits else self.layout.part_size(part)) > len(self.data):
                 return
             match part:
                 case n.Size(name=name, wire=n.Escaped() as escaped):
-                    size = (header.mask_at or header.code_at or header.payload) - at
-                    value = (
-                        self.data[at] & ~escaped.mask_bit if size == 1 else read_int(escaped.wide, self.data, at + 1)
-                    )
+                    value, size = self.data[at] & ~escaped.mask_bit, 1
+                    if value == escaped.escape:
+                        value, size = read_int(escaped.wide, self.data, at + 1), 1 + escaped.wide.size
+                    if at + size > len(self.data):
+                        return
                     self._see(name, at, size, value, "length")
                     at += size
                     if header.mask_at is not None:

@@ -196,9 +196,11 @@ class Lowering:
         if self.layout.others or self.layout.beginnings or n.OTHER in self.layout.by_code:
             raise Unsupported("frames of several kinds, codes of several parts, or any code")
         if any(
-            isinstance(made.how, n.Lookup) for cls in self.layout.protocol.messages for made in cls.__derived_fields__
+            isinstance(made.how, n.Lookup | n.Empty)
+            for cls in self.layout.protocol.messages
+            for made in cls.__derived_fields__
         ):
-            raise Unsupported("values that are looked up")
+            raise Unsupported("values that are looked up, or said to be absent")
         if any(isinstance(part, n.Line) and part.skip for part in self.layout.frame.parts):
             raise Unsupported("words that are left out")
         line = next((p for p in self.layout.frame.parts if isinstance(p, n.Line)), None)
@@ -686,8 +688,8 @@ class Lowering:
                     pass
         start = len(self.tags)
         self.tags += [number for row_ in table for number in row_]
-        shown = (slots for slots in self.slots.values() if isinstance(slots.column.how, n.OrderOf))
-        order = next((slots for slots in shown if slots.column.how == n.OrderOf(declared.name)), None)
+        shown = (made.key for made in node.derived if made.how == n.OrderOf(declared.name))
+        order = next((self.slots[name] for name in shown if name in self.slots), None)
         waiver = self.registers.get(f"{declared.name}.{wire.waived}", -1)
         self.emit(
             k.TAGS,

@@ -294,10 +294,13 @@ class Filled:
         return full
 
     def _payload(self) -> NDArray[np.int64]:
-        parts = self.program.layout.frame.parts
-        at = next(i for i, part in enumerate(parts) if isinstance(part, n.Size))
-        behind = int(sum(p.wire.size for p in parts[at + 1 :] if isinstance(p, n.Code)))
-        return self.lengths - self.payloads + behind
+        layout = self.program.layout
+        parts = layout.frame.parts
+        size = next(part for part in parts if isinstance(part, n.Size))
+        if isinstance(size.wire, n.Escaped):
+            return self.lengths - self.payloads + sum(map(layout.part_size, parts[parts.index(size) + 1 :]))
+        before = 0 if size.counts == "whole" else layout.size_before(size) + size.wire.size
+        return self.lengths - before - size.plus
 
     def _present(self, name: str) -> NDArray[np.bool_]:
         there = np.zeros(self.rows, np.bool_)

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ..spec import nodes as n
+from ..spec.columns import value_of
 from ..spec.conditions import holds
 from ..spec.conduct import REFUSED, REPLY, REQUEST, STATUS, Selection
 from ..spec.derive import derive, found, reach
@@ -164,7 +165,7 @@ class _Talk:
         for _ in range(_TRIES):
             message = self._message(node)
             if path and isinstance(path[0], n.Lookup) and _read(message, path) is None:
-                message = _write(message, path, f"{self.stage.rng.randrange(1 << 20)}")
+                message = _write(message, path, _numbered(node, path[0], self.stage.rng.randrange(1 << 20)))
             if not path or _read(message, path) not in self.used:
                 break
         if path:
@@ -316,6 +317,20 @@ def _value(path: str, direction: Direction, node: MessageNode, message: Any) -> 
     first, _, inner = path.partition(".")
     value = getattr(message, names[first]) if first in names else None
     return reach(value, inner) if inner and value is not None else value
+
+
+def _numbered(node: MessageNode, how: n.Lookup, number: int) -> Any:
+    """Return a number as a list says it under a key."""
+    match value_of(node.cls, how):
+        case n.Int() | n.Varint() | n.Digits() as wire:
+            low, high = n.limits(wire)
+            return low + number % (high - low + 1)
+        case n.Fixed(size=size):
+            return number.to_bytes(max(size, 3), "big")[-size:]
+        case n.Run(content="bytes"):
+            return f"{number}".encode()
+        case _:
+            return f"{number}"
 
 
 def _place(node: MessageNode, role: str) -> tuple[Any, ...]:

@@ -243,11 +243,25 @@ def _check_message(made: Layout, node: MessageNode) -> None:
     _check_roles(node)
     known = {f.name for f in node.fields}
     for derived in node.derived:
+        _check_derived(made, node, derived)
         for path in (getattr(derived.how, attribute, "") for attribute in ("field", "less")):
             require(
                 not path or path.split(".")[0] in known,
                 f"{node.cls.__name__}.{derived.name}: there is no field {path!r}",
             )
+
+
+def _check_derived(made: Layout, node: MessageNode, derived: n.DerivedField) -> None:
+    """Refuse what the frame of the message cannot say."""
+    where = f"{node.cls.__name__}.{derived.name}"
+    match derived.how:
+        case n.Masked():
+            is_masked = any(f.name == "mask_key" for f in node.cls.__wire_fields__)
+            require(is_masked, f"{where}: there is no mask; write mask_key: bytes | None = optional(fixed(4))")
+        case n.PayloadLength() | n.Wide():
+            sizes = [part.wire for part in made.at(node).frame.parts if isinstance(part, n.Size)]
+            is_fixed = bool(sizes) and isinstance(sizes[0], n.Int | n.Escaped)
+            require(is_fixed, f"{where}: the frame has no length of a fixed size; write derived(FrameLength())")
 
 
 def _check_names(node: MessageNode) -> None:

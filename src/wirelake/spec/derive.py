@@ -79,10 +79,10 @@ def payload_length(record: Any) -> int:
         length -= layout.part_size(part)
         match part:
             case n.Size(wire=n.Escaped(wide=wide, escape=escape)):
-                length -= 4 if record.mask_key is not None else 0
+                length -= 4 if getattr(record, "mask_key", None) is not None else 0
                 return length if length < escape else length - int(wide.size)
-            case n.Size(counts=counts):
-                return whole if counts == "whole" else length
+            case n.Size(counts=counts, plus=plus):
+                return (whole if counts == "whole" else length) - plus
     return length
 
 

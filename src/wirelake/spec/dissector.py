@@ -18,12 +18,11 @@ from .luachoices import Choices, as_setting
 from .lualinks import Links, role_path
 from .luatables import Place, Shape, Tables, assignments, int_type, number_type
 from .luatext import FIRST_PIECES, comment, literal, pieces
-from .luawires import Wires
+from .luawires import CHARSETS, Wires
 from .plain import undissectable
 from .resolve import frames, layout, settings, sides_of, size_of
 
 TRANSPORTS = {"tcp": ("tcp.port", "ports", "TCP ports"), "tls": ("tls.port", "tls_ports", "TLS ports")}
-CHARSETS = ("utf-8", "gbk", "gb18030", "euc-kr", "iso-8859-1", "iso-8859-15", "windows-1251", "windows-1252")
 OWN_PREFERENCES = ("ports", "tls_ports", "any_port", "resume")
 OWN_FIELDS = (
     ("malformed.rule", "string", "the rule that is broken"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import codecs
+from dataclasses import dataclass, fields, replace
 from itertools import count
 from typing import Any
 
 from ..errors import SpecError
 from . import nodes as n
+from .columns import value_of
 from .conduct import When
 from .declare import snake_case, tag_rows
 from .derive import element_names
@@ -24,6 +26,13 @@ _FEATURES: dict[n.Content, set[str]] = {
     "msgpack_map": {"run", "msgpack"},
     "json": {"run", "json", "text"},
 }
+
+CHARSETS = (
+    *("utf-8", "gbk", "gb18030", "euc-kr", "iso-8859-1", "iso-8859-2", "iso-8859-15", "windows-1250", "windows-1251"),
+    *("windows-1252", "ascii", "utf-16-le", "utf-16-be", "cp437", "cp866", "cp037"),
+)
+"""The character sets that Wireshark knows."""
+_BY_CODEC = {codecs.lookup(name).name: name for name in CHARSETS}
 
 
 @dataclass(frozen=True)
@@ -242,7 +251,7 @@ class Wires:
             "escapes": self._escapes(wire.escapes) if wire.escapes else None,
             **self.choices.members(wire, "least", "most", "null"),
             "empty": "null" if wire.null_if_empty else "absent" if wire.absent_if_empty else None,
-            **self.choices.members(wire, "charset", "errors"),
+            **self.choices.members(replace(wire, charset=_charset(wire.charset)), "charset", "errors"),
         }
         return Made(table, name)
 
@@ -400,7 +409,7 @@ class Wires:
 
     def _lookup(self, cls: Any, made: n.DerivedField, how: n.Lookup, place: Place) -> dict[str, Any]:
         """Return the row of what a list says under a key: its type is that of the value that is found."""
-        here, wire = place.inner(made.name, made.doc), looked_up(cls, how)
+        here, wire = place.inner(made.name, made.doc), value_of(cls, how)
         number = how.number or isinstance(wire, n.Int | n.Bits | n.Varint | n.Digits)
         is_text = isinstance(wire, n.Run) and wire.content != "bytes"
         kind = "int64" if number else "string" if is_text else "bytes"
@@ -414,16 +423,21 @@ class Wires:
         return {**_as_table(how), "first": first, "value": how.value or second}
 
 
+def _charset(given: Any) -> Any:
+    """Return the name that Wireshark's dissectors have for a character set; a choice is made later."""
+    if not isinstance(given, str):
+        return given
+    if codecs.lookup(given).name not in _BY_CODEC:
+        raise SpecError(f"a dissector cannot show texts in {given}; it knows {', '.join(CHARSETS)}")
+    return _BY_CODEC[codecs.lookup(given).name]
+
+
 def _element(cls: Any, how: n.Lookup) -> Any:
     """Return the structure of the elements in which something is looked up."""
-    return next(f.wire for f in cls.__wire_fields__ if f.name == how.field).element.struct
-
-
-def looked_up(cls: Any, how: n.Lookup) -> Any:
-    """Return the wire type of the value that is found."""
-    element = _element(cls, how)
-    name = how.value or element_names(element)[1]
-    return next(f.wire for f in element.__wire_fields__ if f.name == name)
+    wire = next(f.wire for f in cls.__wire_fields__ if f.name == how.field)
+    while isinstance(wire, n.Sized):
+        wire = wire.inner
+    return wire.element.struct
 
 
 def _as_table(node: n.Condition | n.Derived) -> dict[str, Any]:

@@ -34,6 +34,8 @@ def _beyond(layout: Layout) -> Iterator[str]:
                 yield type(part).__name__
             case n.Line(skip=True):
                 yield "words that are left out"
+            case n.Size(wire=n.Escaped()) if not _ends_in_length_and_code(parts):
+                yield "an escaped length that is not between magic and code"
             case n.Size(plus=plus) if plus:
                 yield "plus= of a length"
             case n.Size(wire=n.Varint() | n.Digits()) | n.Code(wire=n.Bits() | n.Run()):
@@ -47,6 +49,13 @@ def _beyond(layout: Layout) -> Iterator[str]:
             if isinstance(field.wire, n.Length):
                 yield "a length apart in a message"
         yield from _in_fields(layout, node.fields)
+
+
+def _ends_in_length_and_code(parts: tuple[n.Part, ...]) -> bool:
+    """Return whether a header has nothing but magic before its length, and its code behind it."""
+    *magic, size, code = parts if len(parts) > 1 else (None, None)
+    in_order = isinstance(size, n.Size) and isinstance(code, n.Code)
+    return in_order and all(isinstance(part, n.Magic) for part in magic)
 
 
 def _in_fields(layout: Layout, fields: tuple[n.Field, ...]) -> Iterator[str]:

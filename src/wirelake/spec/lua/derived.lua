@@ -38,7 +38,8 @@ end
 
 function derive.lookup(c, how, scope)
     local found = look_up(c, how, scope)
-    if not how.number or type(found) == "number" then return found end
+    if type(found) == "number" then return Int64.new(found) end
+    if not how.number then return found end
     local digits = digits_in(c, found)
     return digits and Int64.new(digits)
 end

@@ -59,10 +59,11 @@ function part_of.escaped(h, part)
     local masked = part.mask_bit ~= 0 and bit.band(size, part.mask_bit) ~= 0
     if masked then
         size = size - part.mask_bit
-    elseif size >= 0x80 then
+    elseif size >= 0x80 and part.escape < 0x80 then
         header_fail(h, "mask_not_allowed", part.name, at)
     end
-    if contains(part.reserved or {}, size) then header_fail(h, "length_code", part.name, at) end
+    local beyond = size > math.max(part.escape, 0x7f)
+    if beyond or contains(part.reserved or {}, size) then header_fail(h, "length_code", part.name, at) end
     h.at = at + 1
     if size == part.escape then
         if h.at + part.wide.size > h.available then return true end

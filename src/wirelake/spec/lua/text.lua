@@ -34,6 +34,32 @@ local function first_bad(raw)
     return nil
 end
 
+-- The same of UTF-16: the first half of a character without the other one.
+local function first_bad_16(raw, low)
+    local i = 1
+    local function half(at)
+        local byte = raw:byte(at + low)
+        return raw:byte(at + 1) and byte and byte >= 0xD8 and byte <= 0xDF and (byte < 0xDC and "first" or "second")
+    end
+    while i < #raw do
+        local found = half(i)
+        if found == "second" or (found and half(i + 2) ~= "second") then return i - 1 end
+        i = i + (found and 4 or 2)
+    end
+    return #raw % 2 == 1 and #raw - 1 or nil
+end
+
+-- Where the first bytes are that are no text, by character set.
+local BAD_IN = {
+    ["utf-8"] = first_bad,
+    ascii = function(raw)
+        local found = raw:find("[\128-\255]")
+        return found and found - 1
+    end,
+    ["utf-16-le"] = function(raw) return first_bad_16(raw, 1) end,
+    ["utf-16-be"] = function(raw) return first_bad_16(raw, 0) end,
+}
+
 -- The text with U+FFFD for what is not UTF-8.
 local function replaced(raw)
     if not first_bad(raw) then return raw end
@@ -47,9 +73,11 @@ local function replaced(raw)
 end
 
 local CHARSETS = {
-    ["utf-8"] = ENC_UTF_8, gbk = ENC_GB18030, gb18030 = ENC_GB18030, ["euc-kr"] = ENC_EUC_KR,
-    ["iso-8859-1"] = ENC_ISO_8859_1, ["iso-8859-15"] = ENC_ISO_8859_15,
-    ["windows-1251"] = ENC_WINDOWS_1251, ["windows-1252"] = ENC_WINDOWS_1252,
+    ["utf-8"] = ENC_UTF_8, ascii = ENC_ASCII, ["utf-16-le"] = ENC_UTF_16 + ENC_LITTLE_ENDIAN, ["utf-16-be"] = ENC_UTF_16,
+    gbk = ENC_GB18030, gb18030 = ENC_GB18030, ["euc-kr"] = ENC_EUC_KR,
+    ["iso-8859-1"] = ENC_ISO_8859_1, ["iso-8859-2"] = ENC_ISO_8859_2, ["iso-8859-15"] = ENC_ISO_8859_15,
+    ["windows-1250"] = ENC_WINDOWS_1250, ["windows-1251"] = ENC_WINDOWS_1251, ["windows-1252"] = ENC_WINDOWS_1252,
+    cp437 = ENC_CP437, cp866 = ENC_CP866, cp037 = ENC_EBCDIC_CP037,
 }
 
 -- Text that is not UTF-8, or that Wireshark would cut at a zero byte, gets its bytes as a child.

@@ -220,10 +220,10 @@ function content.text(c, wire, field, path, at, size)
     return show_text(c, field, at, size)
 end
 
--- Other character sets than UTF-8 are shown, not judged.
+-- Character sets of which not every byte is a character, and which stand in no table here, are shown, not judged.
 function content.strict_text(c, wire, field, path, at, size, rules)
-    local is_judged = (wire.charset or "utf-8") == "utf-8" and (wire.errors or "strict") == "strict"
-    local bad = is_judged and first_bad(raw_bytes(c, at, size))
+    local judge_text = (wire.errors or "strict") == "strict" and BAD_IN[wire.charset or "utf-8"]
+    local bad = judge_text and judge_text(raw_bytes(c, at, size))
     if bad then fail(c, rules .. "_utf8", path, at + bad) end
     return show_text(c, field, at, size, wire.charset)
 end

@@ -1,0 +1,460 @@
+"""One small protocol for each thing that a declaration can say: a request, its reply, and the thing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+from tests.codec.declarations import made
+from wirelake import spec as s
+from wirelake.spec import Lookup, When
+from wirelake.spec import nodes as n
+from wirelake.spec.conduct import Conduct, Matching, Selection, Streams
+
+SIZED = (s.Size("size", s.be.u16, counts="after", most=4096), s.Code("kind", s.u8))
+ENDING = (s.Code("kind", s.u8), s.Ends(4096))
+Fields = dict[str, Any]
+NUMBER = {"number": s.field(s.be.u16, "ties a reply to its request", role="correlation")}
+FEATURES: dict[str, Callable[[], s.Protocol]] = {}
+
+
+def talk(name: str, *frame: Any, fields: Fields | None = None, **said: Any) -> None:
+    """A protocol in which a client asks and a server replies, both with these fields behind a number."""
+
+    def make() -> s.Protocol:
+        known = {**NUMBER, **(fields or {})}
+        asked = {"code": 1, "kind": "request", "answer": 2, "sent_by": "client"} | said.pop("asked", {})
+        told = {"code": 2, "kind": "response", "sent_by": "server"} | said.pop("told", {})
+        messages = (made(s.Message, "Ask", known, **asked), made(s.Message, "Tell", known, **told))
+        short = "".join(letter if letter.isalnum() else "_" for letter in name.lower())
+        return s.declare(s.Protocol(short, name, s.Frame(frame or SIZED), (*messages, *said.pop("more", ())), **said))
+
+    FEATURES[name] = make
+
+
+def each(**wires: Any) -> Fields:
+    return {
+        name: wire if isinstance(wire, n.Field | n.DerivedField) else s.field(wire, name)
+        for name, wire in wires.items()
+    }
+
+
+# --- framing
+for plus in (-3, 4):
+    talk(
+        f"length plus {plus}",
+        s.Size("size", s.be.u16, counts="after", plus=plus),
+        s.Code("kind", s.u8),
+        fields=each(x=s.fixed(9)),
+    )
+talk("length as varint", s.Code("kind", s.u8), s.Size("size", s.varint(4), counts="after"), fields=each(x=s.rest))
+talk("length as varint, high first", s.Size("size", s.varint(3, high_first=True), counts="after"), s.Code("k", s.u8))
+talk("length as varint, longer than needed", s.Size("n", s.varint(5, lenient=True), counts="whole"), s.Code("k", s.u8))
+talk("length as ber", s.Size("size", s.ber(), counts="after"), s.Code("kind", s.u8), fields=each(x=s.rest))
+talk("length as decimal text", s.Size("size", s.digits(b" "), counts="after", most=999), s.Code("kind", s.u8))
+talk("length as hex text", s.Size("size", s.digits(b"\r\n", base=16), counts="after", most=999), s.Code("kind", s.u8))
+talk("length of four digits", s.Size("size", s.digits(4, base=16), counts="whole", most=999), s.Code("kind", s.u8))
+talk(
+    "length escaped",
+    s.Size("size", s.Escaped(255, s.be.u16), counts="after"),
+    s.Code("kind", s.u8),
+    fields=each(x=s.rest),
+)
+talk(
+    "length escaped behind the code",
+    s.Code("kind", s.u8),
+    s.Size("size", s.Escaped(200, s.le.u32), counts="after"),
+    fields=each(x=s.rest),
+)
+talk("trailer", *SIZED, s.Trailer(b"\xce"), fields=each(x=s.rest))
+talk("frames that end with a line end", s.Code("kind", s.u8), s.Until(b"\r\n", 999), fields=each(x=s.text(s.u8)))
+talk(
+    "frames that end with a zero",
+    s.Code("kind", s.u8),
+    s.Until(b"\0", 999),
+    fields={"number": s.field(s.digits(b" "), "which", role="correlation")} | each(x=s.rest_text),
+)
+HEADERS = s.many(
+    s.nested(s.struct("Header", name=s.field(s.text(b":"), "name"), value=s.field(s.text(b"\n"), "value"))), b"\n"
+)
+talk(
+    "a length in a header line, else a terminator",
+    *ENDING,
+    fields=each(
+        headers=HEADERS, size=s.derived(Lookup("headers", "length", number=True)), body=s.blob("size", end=b"\0")
+    ),
+)
+talk(
+    "a frame that ends with its last field",
+    *ENDING,
+    fields=each(x=s.text(s.digits(b"\r\n", -1, 99), null=-1, end=b"\r\n")),
+)
+talk(
+    "magic behind the length",
+    s.Size("n", s.le.u32, counts="whole", least=7, most=999),
+    s.Magic(b"PK"),
+    s.Code("k", s.u8),
+    s.Magic(b"\0", "pad"),
+)
+for title, wire in {
+    "u24": s.le.u24,
+    "i64": s.be.i64,
+    "labelled": s.labelled(s.u8, s.Labels("l", {1: "one"})),
+    "within": s.within(s.u8, 1, 3, "r"),
+    "bytes": s.fixed(4),
+    "u64": s.le.u64,
+}.items():
+    talk(f"a field of the header, {title}", s.Kept("x"), *SIZED, fields=each(x=wire))
+talk(
+    "code of 64 bits",
+    s.Code("kind", s.be.u64),
+    s.Size("n", s.u8, counts="after"),
+    asked={"code": 0x1_0000_0001, "answer": 0x1_0000_0002},
+    told={"code": 0x1_0000_0002},
+)
+talk(
+    "code as text",
+    s.Code("kind", s.text(b"\n")),
+    s.Size("n", s.u8, counts="after"),
+    asked={"code": "ASK", "answer": "tell"},
+    told={"code": "TELL"},
+)
+talk(
+    "code of two parts",
+    s.Size("n", s.u8, counts="after"),
+    s.Code("a", s.u8),
+    s.Code("b", s.be.u16),
+    asked={"code": (1, 300), "answer": "tell"},
+    told={"code": (1, 301)},
+)
+talk(
+    "code as bits",
+    s.Code("kind", s.bits(s.u8, 4, 4)),
+    s.Kept("flags"),
+    s.Size("n", s.u8, counts="after"),
+    fields=each(flags=s.bits(s.u8, 0, 4)),
+)
+
+# --- fields
+talk("bits", fields=each(a=s.bits(s.be.u16, 15, 1), b=s.bits(s.be.u16, 3, 12), c=s.bits(s.be.u16, 0, 3)))
+talk(
+    "condition on bits",
+    fields=each(a=s.bits(s.u8, 4, 4), b=s.bits(s.u8, 0, 4), x=s.optional(s.be.u16, when=When("a", bits=3))),
+)
+talk(
+    "condition on a value",
+    fields=each(
+        a=s.u8,
+        x=s.optional(s.text(s.u8), when=When("a", one_of=tuple(range(99)))),
+        y=s.optional(s.u8, when=When("a", none_of=(1, 2))),
+    ),
+)
+talk("condition on a range", fields=each(a=s.be.i16, x=s.optional(s.u8, when=When("a", least=-9, most=20_000))))
+talk(
+    "condition on a text",
+    fields=each(
+        a=s.text(s.u8), x=s.optional(s.u8, when=When("a", empty=True)), y=s.optional(s.u8, when=When("a", prefix="a"))
+    ),
+)
+talk("condition on bytes", fields=each(a=s.blob(s.u8), x=s.optional(s.u8, when=When("a"))))
+talk("condition on a list", fields=each(a=s.many(s.u8, s.u8), x=s.optional(s.u8, when=When("a"))))
+talk(
+    "condition on a truth value",
+    fields=each(a=s.bool8, x=s.optional(s.u8, when=When("a")), y=s.optional(s.u8, when=When("a", empty=True))),
+)
+talk(
+    "condition on an optional field",
+    fields=each(a=s.u8, b=s.optional(s.u8, when=When("a", most=128)), c=s.optional(s.u8, when=When("b"))),
+)
+talk(
+    "condition with another field",
+    fields=each(a=s.u8, b=s.optional(s.u8, when=When("a", most=128)), c=s.optional(s.u8, when=s.With("b"))),
+)
+talk(
+    "several conditions",
+    fields=each(a=s.u8, b=s.u8, x=s.optional(s.u8, when=(When("a", most=128), When("b", least=9)))),
+)
+talk("condition on a varint", fields=each(a=s.varint(2), x=s.optional(s.u8, when=When("a", most=999))))
+talk("condition on digits", fields=each(a=s.digits(b" ", -50, 50), x=s.optional(s.u8, when=When("a", least=0))))
+talk("condition on a number with a fraction", fields=each(a=s.be.f32, x=s.optional(s.u8, when=When("a"))))
+PAIR = s.struct("Pair", left=s.field(s.u8, "left"), right=s.field(s.u8, "right"))
+talk(
+    "condition on a field of a structure",
+    fields=each(a=s.nested(PAIR), x=s.optional(s.u8, when=When("a.right", most=128))),
+)
+talk("fields if bytes are left", fields=each(x=s.optional(s.be.u16, when=s.IfLeft())))
+talk("terminated text", fields=each(x=s.text(b"\0"), y=s.text(b"\r\n", most=50), z=s.blob(b"--")))
+talk(
+    "texts with escapes",
+    fields=each(x=s.text(b"\n", escapes={rb"\\": b"\\", rb"\n": b"\n"}), y=s.blob(s.u8, escapes={b"==": b"="})),
+)
+talk("text in another character set", fields=each(x=s.Run(s.u8, "strict_text", charset="latin-1")))
+talk("text in ASCII", fields=each(x=s.Run(s.u8, "strict_text", charset="us-ascii")))
+talk("text in a charset of two bytes", fields=each(x=s.Run(s.u8, "strict_text", charset="utf-16-le")))
+talk("json", fields=each(x=s.Run(s.u8, "json")))
+talk("MessagePack", fields=each(x=s.msgpack(s.be.u16), y=s.msgpack(s.be.u16, is_map=True)))
+talk("header lines", fields=each(x=HEADERS, y=s.derived(Lookup("x", "host"), role="address")))
+talk("constants", fields={"a": s.constant(b"MQTT"), **each(x=s.u8), "b": s.constant(b"\0")})
+talk(
+    "numbers as text",
+    fields=each(
+        a=s.digits(b" "),
+        b=s.digits(b";", -(2**63)),
+        c=s.digits(b"\r\n", base=16),
+        d=s.digits(3),
+        e=s.digits(b",", lenient=True),
+    ),
+)
+talk("varints", fields=each(a=s.varint(9), b=s.varint(4, high_first=True), c=s.varint(5, lenient=True), d=s.ber()))
+talk(
+    "all integers",
+    fields=each(
+        **{
+            f"{o}_{k}": getattr(getattr(s, o), k)
+            for o in ("be", "le")
+            for k in ("u8", "u16", "u24", "u32", "u64", "i8", "i16", "i32", "i64")
+        }
+    ),
+)
+talk(
+    "nested structures",
+    fields=each(x=s.nested(PAIR), y=s.nested(s.struct("Outer", inner=s.field(s.nested(PAIR)), z=s.field(s.u8)))),
+)
+VALUE = s.choice(s.u8, lambda: {0: None, 1: s.be.u16, 2: s.text(s.u8), 3: s.many(VALUE, s.u8)}, depth=4)
+talk("values inside each other", fields=each(x=VALUE))
+talk("lists to the end", fields=each(x=s.many(s.be.u16, None)))
+talk("lists of structures to the end", fields=each(x=s.many(s.nested(PAIR), None)))
+talk("lists up to a terminator", fields=each(x=s.many(s.text(b"\n"), b".")))
+talk("lists by bytes", fields=each(x=s.sized(s.u8, s.many(s.text(s.u8), None))))
+talk("lists up to an element", fields=each(x=s.many(s.nested(PAIR), None, until=When("left", most=99))))
+talk(
+    "lists by count", fields=each(x=s.many(s.be.f32, s.varint(2)), y=s.many(s.u8, 3), z=s.many(s.u8, s.be.i16, null=-1))
+)
+talk("lists of lists", fields=each(x=s.many(s.many(s.u8, s.u8), s.u8)))
+talk("lists by an earlier field", fields=each(n=s.u8, x=s.many(s.u8, s.By("n", per=4))))
+talk(
+    "texts by an earlier field",
+    fields={"n": s.length(s.u8, of="x"), **each(y=s.u8, x=s.text("n"), m=s.digits(2), z=s.text("m"))},
+)
+talk("lengths that count more", fields={"n": s.length(s.u8, of="x", since="n"), **each(x=s.blob("n"))})
+talk(
+    "tagged union by an earlier value",
+    fields=each(
+        t=s.u8, a=s.optional(s.be.f64, when=When("t", most=99)), b=s.optional(s.nested(PAIR), when=When("t", least=100))
+    ),
+)
+talk("floats", fields=each(a=s.be.f32, b=s.be.f64, c=s.le.f32, d=s.le.f64))
+talk(
+    "fixed point",
+    fields=each(
+        a=s.fixed_point(s.be.i32, 16),
+        b=s.fixed_point(s.le.u16, decimals=2),
+        c=s.fixed_point(s.digits(b" ", -(10**9), 10**9), decimals=3),
+    ),
+)
+talk(
+    "timestamps",
+    fields=each(
+        a=s.timestamp(s.be.u32, "s"),
+        b=s.timestamp(s.be.i64, "ms"),
+        c=s.timestamp(s.le.u64, "us", epoch=date(1900, 1, 1)),
+    ),
+)
+talk("zeros up to a multiple", fields={"x": s.field(s.text(s.u8)), "pad": s.align(4)})
+talk("uuid and flags", fields=each(a=s.uuid, b=s.flag8, c=s.bool8, d=s.fixed(3)))
+talk(
+    "labels",
+    fields=each(
+        a=s.labelled(s.u8, s.Labels("state", {0: "off", 1: "on"})),
+        b=s.labelled(s.u8, s.Labels("flags", {1: "x", 2: "y"}, bits=True)),
+    ),
+)
+for kind, width in {
+    "crc32": s.be.u32,
+    "crc16_modbus": s.le.u16,
+    "crc16_ccitt": s.be.u16,
+    "adler32": s.be.u32,
+    "sum8": s.u8,
+    "sum16": s.be.u16,
+    "xor8": s.u8,
+}.items():
+    talk(f"checksum {kind}", fields={**each(x=s.rest), "sum": s.checksum(width, kind)})  # type: ignore[arg-type]
+talk("checksum as digits", fields={**each(x=s.text(s.u8)), "sum": s.checksum(s.digits(3), "sum8", since="x")})
+
+# --- conversation
+talk("another layout per direction", told={"code": 1}, asked={"answer": "tell"}, fields=each(x=s.u8))
+talk(
+    "several replies",
+    asked={"answer": (2, 0x82)},
+    more=(made(s.Message, "Refuse", NUMBER, code=0x82, kind="response", sent_by="server", failure=True),),
+)
+talk(
+    "replies in order",
+    fields={"number": s.field(s.be.u16, "no correlation")},
+    conduct=Conduct(matching=Matching(in_order=True)),
+)
+talk("good values", told={"good": (0, 1)}, fields=each(status=s.field(s.u8, "how it went", role="status")))
+talk(
+    "a message for other codes",
+    more=(made(s.Message, "Other", {"kind": s.field(s.u8, "code"), "x": s.field(s.rest)}, code=s.OTHER),),
+)
+OTHER = {"kind": s.field(s.u8, "code"), "x": s.field(s.rest)}
+talk(
+    "any code, before the length",
+    s.Code("kind", s.u8),
+    s.Size("n", s.u8, counts="after"),
+    more=(made(s.Message, "Other", OTHER, code=s.OTHER),),
+)
+HELLO = s.Frame((s.Size("n", s.be.u32, counts="whole", most=99), s.Code("v", s.be.u32)))
+talk(
+    "a first message without the code of the others",
+    s.Code("kind", s.u8),
+    s.Size("n", s.be.u32, counts="after", plus=-4),
+    frames={"hello": HELLO},
+    more=(
+        made(
+            s.Message,
+            "Hello",
+            {"x": s.field(s.text(b"\0"))},
+            code=196608,
+            frame="hello",
+            kind="control",
+            sent_by="client",
+        ),
+    ),
+)
+talk(
+    "a first message in a frame of its own",
+    frames={"hello": s.Frame((s.Size("n", s.be.u32, counts="whole", most=99), s.Code("v", s.be.u32)))},
+    more=(
+        made(
+            s.Message,
+            "Hello",
+            {"x": s.field(s.text(b"\0"))},
+            code=196608,
+            frame="hello",
+            kind="control",
+            sent_by="client",
+        ),
+    ),
+)
+talk(
+    "topics",
+    fields=each(topic=s.field(s.text(s.u8), "where", role="address")),
+    topics=s.Topics("words", one="+", rest="#", separator="/"),
+)
+
+talk(
+    "a correlation among tagged values",
+    fields={
+        "fields": s.field(s.many(s.nested(PAIR), s.u8)),
+        "number": s.derived(Lookup("fields", 11), role="correlation"),
+    },
+)
+talk(
+    "several replies, of which one is the last",
+    fields=each(last=s.bool8),
+    conduct=Conduct(streams=Streams(continues=(Selection(messages=("tell",), when=When("last", empty=True)),))),
+)
+talk(
+    "fields of a version",
+    s.Size("n", s.u8, counts="after"),
+    s.Kept("version"),
+    s.Code("kind", s.u8),
+    fields=each(version=s.u8, x=s.optional(s.be.u16, when=When("version", least=128))),
+)
+talk(
+    "a reading option",
+    fields=each(x=s.text(s.choose("lines", lf=b"\n", zero=b"\0"))),
+    options={"lines": s.Option(("lf", "zero"), "lf", "how lines end")},
+)
+talk(
+    "commands of words",
+    s.Line(b" ", b"\r\n", 80, 1, None, "verb", "verb", skip=True),
+    s.Ends(999),
+    fields={
+        "number": s.field(s.number("([0-9]{1,5})", "number", 0, 65535), "which", role="correlation"),
+        "name": s.optional(s.word("[a-z]{1,9}", "name", optional=True), "a name"),
+        "size": s.field(s.number("([0-9]{1,2})", "size", 0, 50), "bytes"),
+        "data": s.field(s.blob("size", end=b"\r\n"), "data"),
+    },
+    asked={"word": "ASK"},
+    told={"word": "TELL"},
+)
+
+
+def alone() -> s.Protocol:
+    record = made(s.Message, "Alone", each(x=s.text(b" "), y=s.rest), code=0)
+    return s.declare(s.Protocol("alone", "One message", s.Frame((s.Size("n", s.u8, counts="after"),)), (record,)))
+
+
+def sided() -> s.Protocol:
+    """A frame for each side, as in HTTP or memcached."""
+    ask = made(s.Message, "Ask", each(x=s.text(b" ")), code=1, sent_by="client", kind="request", answer=2)
+    tell = made(s.Message, "Tell", each(y=s.rest), code=2, sent_by="server", kind="response", frame="replies")
+    conduct = Conduct(matching=Matching(in_order=True))
+    frames = {"replies": s.Frame((s.Size("n", s.u8, counts="after"),))}
+    asks = s.Frame((s.Code("kind", s.u8), s.Until(b"\r\n", 99)))
+    return s.declare(s.Protocol("sided", "A frame for each side", asks, (ask, tell), frames=frames, conduct=conduct))
+
+
+FEATURES |= {"one message, without a code": alone, "a frame for each side": sided}
+
+RECIPES = {
+    "a length that counts less, or more, than what follows": ("length plus -3", "length plus 4"),
+    "a length, count or field in bytes of 7 bits": ("length as varint", "length as varint, high first", "varints"),
+    "a length, count or field as text": ("length as decimal text", "length as hex text", "numbers as text"),
+    "bytes that end every frame": ("trailer",),
+    "frames that end with certain bytes, without a length": ("frames that end with a line end",),
+    "frames that end with their last field, whatever that takes": ("a frame that ends with its last field",),
+    "a tag and the value it announces, also inside itself": ("values inside each other",),
+    "a length or count that stands for no value; bytes behind a counted value": (
+        "a frame that ends with its last field",
+        "lists by count",
+    ),
+    "several replies to a request; replies in order; failures": ("several replies", "replies in order", "good values"),
+    "the length or count of a later field, on the wire only": ("texts by an earlier field",),
+    "a length that counts from an earlier field on, or itself too": ("lengths that count more",),
+    "a length or count that is a field, or a word, of its own; in other units": (
+        "lists by an earlier field",
+        "commands of words",
+    ),
+    "a list that ends with a certain element": ("lists up to an element",),
+    "zeros up to a multiple of four bytes": ("zeros up to a multiple",),
+    "header lines": ("header lines",),
+    "what one of them says; a body with that length, else up to a zero byte": (
+        "a length in a header line, else a terminator",
+    ),
+    "commands with words, of which some may be missing, and data behind the line": ("commands of words",),
+    "a code that is text; of several parts; above 31 bits": ("code as text", "code of two parts", "code of 64 bits"),
+    "the same code for another message of the other side": ("another layout per direction",),
+    "messages with a code that is not declared": ("a message for other codes", "any code, before the length"),
+    "a first message, or any other, in a frame of its own": ("a first message in a frame of its own",),
+    "frames that only one side sends": ("a frame for each side",),
+    "one message, so no code": ("one message, without a code",),
+    "lengths as ASN.1 writes them; digits of a fixed number": ("length as ber", "length of four digits"),
+    "a reply by its name; several, also where codes have several parts": ("code of two parts",),
+    "fields that a version of the message has": ("fields of a version",),
+    "a correlation or an address that is one of many tagged values": ("a correlation among tagged values",),
+    "a request with several replies, the last of which ends it": ("several replies, of which one is the last",),
+    "a last field that may be absent": ("fields if bytes are left",),
+    "topics of another syntax": ("topics",),
+    "bits of an integer as fields": ("bits",),
+    "the code as some bits, other bits as fields of the message": ("code as bits",),
+    "an integer of the header as a field of the message": ("a field of the header, u24",),
+    "a field that depends on an earlier one": ("condition on bits", "condition on a value", "several conditions"),
+    "a choice by an earlier value": ("tagged union by an earlier value",),
+    "bytes that begin a frame, or stand anywhere in its header": ("magic behind the length",),
+    "floating-point numbers, of either byte order": ("floats",),
+    "bytes that are always the same": ("constants",),
+    "texts in which some bytes are written as others": ("texts with escapes",),
+    "line ends, or anything else, that peers write in one of two ways": ("a reading option",),
+    "a number with a fraction, written as an integer": ("fixed point",),
+    "a time": ("timestamps",),
+    "text or bytes up to a terminator": ("terminated text",),
+    "elements up to a terminator": ("lists up to a terminator",),
+    "elements by their length in bytes; any value with a length before it": ("lists by bytes",),
+    "a sum over what comes before it": ("checksum crc32", "checksum as digits"),
+}
+"""What the page on own protocols tells how to say, and the features that say it."""
