@@ -219,6 +219,18 @@ def test_sequence_numbers_that_wrap_twice_are_followed(tmp_path: Path) -> None:
     assert at == count and count * 65_000 > 2 << 32
 
 
+@pytest.mark.parametrize(("back_s", "after"), [(0.1, [0, 0, 50_000]), (60, [0, -60_000_000, -59_950_000])])
+def test_a_direction_is_in_the_order_of_time_unless_the_clock_was_set_back(
+    back_s: float, after: list[int], tmp_path: Path
+) -> None:
+    made = talk().send(0, b"abc").answer(ack=3)
+    first = made.packets[-2].ts_ns // 1000
+    made.ts_ns = first * 1000
+    made.send(3, b"def", after_ns=int(-back_s * S)).send(6, b"ghi", after_ns=50_000_000 + int(back_s < 1) * S // 10)
+    (one,), _ = seen(tmp_path, made.packets)
+    assert [piece.ts - first for piece in one.pieces[0]] == after
+
+
 def test_jumbo_packets_are_read_as_tshark_reads_them(tmp_path: Path) -> None:
     data = Random(1).randbytes(60_000)
     made = talk().send(0, data[:9000]).send(9000, data[9000:]).answer(ack=60_000)

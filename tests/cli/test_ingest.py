@@ -159,6 +159,27 @@ def test_a_directory_without_any_capture_gives_no_commit(tmp_path: Path) -> None
     assert Lake.open(tmp_path / "lake", create=False).number() == 0
 
 
+def test_names_that_are_not_utf_8_are_left_out_and_those_around_them_read(parts: list[Path], tmp_path: Path) -> None:
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    (folder / "a b\nü#%41?.pcap").symlink_to(parts[0])
+    odd = os.fsencode(folder) + b"/\xff.pcap"
+    os.symlink(os.fsencode(parts[1]), odd)
+    done = run(folder, tmp_path / "lake")
+    assert_plain(done.err)
+    assert (done.status, json.loads(done.out)["captures"]) == (0, 1)
+    assert f"note: {folder}/\\xff.pcap: it is not a file, or its name is not UTF-8" in done.err
+    assert (
+        refusal(os.fsdecode(odd), tmp_path / "lake")
+        == f"{folder}/\\xff.pcap cannot be read: its name is not UTF-8; rename it"
+    )
+
+
+def test_a_sensor_without_a_name_is_refused(parts: list[Path], tmp_path: Path) -> None:
+    assert refusal(parts[0], tmp_path / "lake", "--sensor", "") == "the name of a sensor cannot be empty"
+    assert not (tmp_path / "lake").exists()
+
+
 def test_a_lake_among_the_captures_is_left_out_without_a_word(parts: list[Path], tmp_path: Path) -> None:
     (tmp_path / "one.pcap").symlink_to(parts[0])
     for _ in range(2):

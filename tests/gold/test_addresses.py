@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -143,6 +144,36 @@ def test_of_too_many_addresses_the_busiest_are_looked_at(monkeypatch: pytest.Mon
     monkeypatch.setattr("wirelake.gold.addresses.MOST_ADDRESSES", 2)
     table = latencies([asked(name, 5) for name in ("a", "b", "b", "c", "c", "c")])
     assert set(table["address"].to_pylist()) == {"b", "c"}
+
+
+@given(st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 9) | st.integers(1, 1 << 61)), min_size=1)))
+def test_percentiles_are_exact_however_latencies_come_in_parts(parts: list[list[tuple[str, int]]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("wirelake.gold.addresses._Latencies.AT_ONCE", 5)
+        tables = [pa.Table.from_pylist([asked(*one) for one in part], EXCHANGES) for part in parts]
+        counts = counted([], (batch for table in tables for batch in table.to_batches()))
+        rows, banded = counts.rows(), counts.latencies()
+    everything = [one for part in parts for one in part]
+    for row in in_numbers(rows):
+        values = [latency for name, latency in everything if name == row["address"]]
+        assert [row[f"{name}_us"] for name in ("p50", "p95", "p99", "max")] == [
+            nearest_rank(values, percent) for percent in (50, 95, 99, 100)
+        ]
+    assert sum(banded.column("requests").to_pylist()) == len(everything)
+
+
+def test_millions_of_requests_that_take_equally_long_need_little_memory() -> None:
+    rows = [asked("a", 1 + number % 100, number % 60) for number in range(50_000)]
+    (batch,) = pa.Table.from_pylist(rows, EXCHANGES).to_batches()
+    counts = counted([], [batch])
+    tracemalloc.start()
+    for _ in range(100):
+        counts.add_exchanges(batch)
+    assert counts.rows().column("requests").to_pylist() == [5_050_000]
+    assert counts.latencies().num_rows > 1
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 16 << 20
 
 
 def test_minutes_of_far_times_are_told_apart() -> None:

@@ -203,7 +203,7 @@ class AddressCounts:
         self._connections: dict[str, int] = {}
         self._outcomes: dict[str, int] = {one: number for number, one in enumerate(_OUTCOMES.values())}
         self._spoken, self._asked = _Sums(), _Sums()
-        self._latencies: list[tuple[Ints, Ints]] = []
+        self._latencies = _Latencies()
 
     def add_messages(self, batch: pa.RecordBatch) -> None:
         """Take a batch of silver/messages; only ``MESSAGE_COLUMNS`` are read."""
@@ -217,7 +217,7 @@ class AddressCounts:
         latency = batch.column("latency_us")
         if latency.null_count < len(latency):
             timed = valid(latency)[cells.used]
-            self._latencies.append((cells.known_as(cells.cell[timed]), integers(latency)[cells.used][timed]))
+            self._latencies.add(cells.known_as(cells.cell[timed]), integers(latency)[cells.used][timed])
 
     def add_carry(self, carry: MinuteCarry) -> None:
         """Take what was counted of a minute before."""
@@ -235,7 +235,7 @@ class AddressCounts:
             place, kind, rows, total = (integers(column) for column in tally.columns)
             sums.add(_Total(cells[place], _numbered(pa.array(names, pa.string()), known)[kind], rows, total))
         place, latency = (integers(column) for column in carry.latencies.columns)
-        self._latencies.append((cells[place], latency))
+        self._latencies.add(cells[place], latency)
 
     def minutes(self) -> list[int]:
         """Return the minutes that have something, since 1970."""
@@ -245,15 +245,18 @@ class AddressCounts:
     def carry(self, minute: int) -> MinuteCarry:
         """Return what was counted of a minute."""
         spoken, asked = (_of_minute(sums.total(), minute) for sums in (self._spoken, self._asked))
-        cells, latency = self._all_latencies()
+        cells, latency, counts = self._latencies.total()
         here = np.flatnonzero(cells & _MINUTE_MASK == minute)
-        here = here[np.lexsort((latency[here], cells[here]))]
+        here = np.repeat(here, counts[here])
         used = np.unique(np.concatenate([spoken.cells, asked.cells]))
         names = [self._places.names[number] for number in (used >> _MINUTE_BITS).tolist()]
         columns = [[one[column] for one in names] for column in (0, 1)]
         connections, messages = _tally(spoken, used, self._connections)
         outcomes, exchanges = _tally(asked, used, self._outcomes)
-        made = {"place": pa.array(np.searchsorted(used, cells[here])), "latency_us": pa.array(latency[here])}
+        made = {
+            "place": pa.array(np.searchsorted(used, cells[here])),
+            "latency_us": pa.array(latency[here].astype(np.int64)),
+        }
         return MinuteCarry(
             minute,
             pa.table([pa.array(texts, pa.string()) for texts in columns], ["protocol", "address"]),
@@ -263,14 +266,6 @@ class AddressCounts:
             exchanges,
             arrays.table_of(LATENCY, made),
         )
-
-    def _all_latencies(self) -> tuple[Ints, Ints]:
-        """Return the cells and the latencies of all exchanges that have one."""
-        if len(self._latencies) != 1:
-            nothing: Ints = np.zeros(0, np.int64)
-            cells = np.concatenate([nothing, *(cells for cells, _ in self._latencies)])
-            self._latencies = [(cells, np.concatenate([nothing, *(values for _, values in self._latencies)]))]
-        return self._latencies[0]
 
     def _cells(self, batch: pa.RecordBatch, time: str) -> _Cells:
         protocols, protocol = coded(batch.column("protocol"))
@@ -325,10 +320,8 @@ class AddressCounts:
         """Return LATENCIES of all minutes together."""
         asked = self._asked.total()
         requests = np.bincount(asked.cells >> _MINUTE_BITS, asked.rows, len(self._places.names)).astype(np.int64)
-        cells, latency = self._all_latencies()
-        address = cells >> _MINUTE_BITS
-        pairs, counts = np.unique((address << 32) + _bands(latency), return_counts=True)
-        silent = requests - np.bincount(address, minlength=len(requests))
+        pairs, counts = self._latencies.bands()
+        silent = requests - np.bincount(pairs >> 32, counts, len(requests)).astype(np.int64)
         some = np.flatnonzero(silent)
         address = np.concatenate([pairs >> 32, some])
         made = {
@@ -344,16 +337,14 @@ class AddressCounts:
 
     def _percentiles(self, cells: Ints) -> dict[str, pa.Array]:
         """Return exact percentiles: of the sorted latencies of a cell, the value at the nearest rank."""
-        timed, latency = self._all_latencies()
-        where = np.searchsorted(cells, timed)
-        order = np.lexsort((latency, where))
-        counts = np.bincount(where, minlength=len(cells))
-        starts = np.cumsum(counts) - counts
+        timed, latency, many = self._latencies.total()
+        counts = np.bincount(np.searchsorted(cells, timed), many, len(cells)).astype(np.int64)
+        starts, ends = np.cumsum(counts) - counts, np.cumsum(many)
         there = counts > 0
         found = {}
         for name, percent in _RANKS.items():
             rank = -(-counts * percent // 100)
-            at = order[(starts + rank - 1)[there]]
+            at = np.searchsorted(ends, (starts + rank)[there])
             values = np.zeros(len(cells), np.int64)
             values[there] = latency[at]
             found[name] = pa.array(values, mask=~there)
@@ -427,6 +418,89 @@ class _Sums:
             self._sum = _added([*([] if self._sum is None else [self._sum]), *self._parts])
             self._parts, self._waiting = [], 0
         return self._sum
+
+
+class _Latencies:
+    """How many exchanges of each cell took how long, sorted by both. Many take equally long, so an hour needs little
+    memory even if it has millions; those that do not have small numbers.
+    """
+
+    AT_ONCE = 1 << 20
+
+    def __init__(self) -> None:
+        self._columns: list[list[Ints]] = [[], [], []]
+        """Cells, latencies and counts, in parts. The first part is sorted, and so are the others."""
+        self._waiting = 0
+
+    def add(self, cells: Ints, latency: Ints) -> None:
+        self._take(_counted([cells, latency, np.ones(len(cells), np.int32)]))
+        self._waiting += len(self._columns[0][-1])
+        # The longer the total, the rarer it is made anew.
+        if self._waiting > max(self.AT_ONCE, len(self._columns[0][0])):
+            self.total()
+
+    def total(self) -> tuple[Ints, Ints, Ints]:
+        """Return cells, latencies and counts."""
+        if len(self._columns[0]) != 1:
+            columns = []
+            for parts in self._columns:  # one by one: together they would be in memory twice
+                columns.append(np.concatenate(parts or [np.zeros(0, np.int64)]))
+                parts.clear()
+            self._take(_counted(columns))
+        self._waiting = 0
+        cells, latency, counts = (parts[0] for parts in self._columns)
+        return cells, latency, counts
+
+    def bands(self) -> tuple[Ints, Ints]:
+        """Return how many exchanges of each address are in each band: the number of the address above that of the band,
+        and counts.
+        """
+        columns = self.total()
+        pairs: Ints = np.zeros(0, np.int64)
+        counts: Ints = np.zeros(0, np.int64)
+        for start in range(0, len(columns[0]), self.AT_ONCE):
+            cells, latency, many = (column[start : start + self.AT_ONCE] for column in columns)
+            pairs = np.append(pairs, (cells >> _MINUTE_BITS << 32) + _bands(latency))
+            counts = np.append(counts, many)
+            pairs, place = np.unique(pairs, return_inverse=True)
+            counts = np.bincount(place, counts).astype(np.int64)
+        return pairs, counts
+
+    def _take(self, columns: tuple[Ints, Ints, Ints]) -> None:
+        for parts, column in zip(self._columns, columns, strict=True):
+            parts.append(column)
+
+
+def _counted(columns: list[Ints]) -> tuple[Ints, Ints, Ints]:
+    """Return the different pairs of cell and latency, sorted, with the sums of their counts. ``columns`` is emptied:
+    memory is given back as soon as it can be.
+    """
+    counts, latency, cells = columns.pop(), columns.pop(), columns.pop()
+    if not len(cells):
+        return cells, latency, counts
+    low, least = int(cells.min()), int(latency.min())
+    span = int(latency.max()) - least + 1
+    if (int(cells.max()) - low + 1) * span < 1 << 62:
+        keys = cells - low
+        del cells
+        keys *= span
+        keys += latency
+        keys -= least
+        del latency
+        order = np.argsort(keys)
+        keys, counts = keys[order], counts[order]
+        del order
+        first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        keys = keys[first]
+        return keys // span + low, _narrow(keys % span + least), np.add.reduceat(counts, first)
+    order = np.lexsort((latency, cells))
+    cells, latency, counts = cells[order], latency[order], counts[order]
+    first = np.flatnonzero(np.append(True, (cells[1:] != cells[:-1]) | (latency[1:] != latency[:-1])))
+    return cells[first], _narrow(latency[first]), np.add.reduceat(counts, first)
+
+
+def _narrow(values: Ints) -> Ints:
+    return values.astype(np.int32) if int(values.max(initial=0)) < 1 << 31 > -int(values.min(initial=0)) else values
 
 
 def _added(parts: list[_Total]) -> _Total:

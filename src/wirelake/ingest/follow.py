@@ -28,7 +28,7 @@ from .admission import bytes_ahead
 from .known import Known, recognise
 from .plan import Found, Late, find_captures
 from .report import Report
-from .run import Ingest, existing_lake, opened, plain_input
+from .run import Ingest, existing_lake, opened, plain_input, refuse_nameless
 from .runner import IngestError, Runner
 from .sources import Sources
 from .stages import NoProgress
@@ -182,6 +182,7 @@ def follow(
     A step that has begun is finished. Raise the last error when too many rounds in a row have failed.
     """
     settings, inputs = settings or FollowSettings(), [plain_input(path) for path in inputs]
+    refuse_nameless(settings.sensor)
     following = _Following(runner, inputs, settings, watcher or Watcher())
     following.check_inputs()
     _refuse_lake_among(inputs, lake)

@@ -13,7 +13,7 @@ import msgspec
 
 from ..capture.decode import CaptureRange
 from ..capture.partitions import PARTITION_BYTES
-from ..capture.read.listing import ListedFile, Listing, Peek, find, full_path
+from ..capture.read.listing import NO_FILE, ListedFile, Listing, Peek, find, full_path
 from ..errors import CaptureError, OptionError
 from ..lake import Input, Lake
 from ..lake.expiry import EXPIRED, date_us
@@ -82,7 +82,7 @@ def find_captures(
             continue
         try:
             if not file.is_file:
-                raise CaptureError("it is not a file", path=file.path)
+                raise CaptureError(NO_FILE, path=file.path)
             captures.append(look(file, known.get(file.path), kind))
         except CaptureError as error:
             if listed is None and file.path in _named(inputs):

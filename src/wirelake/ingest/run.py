@@ -56,6 +56,7 @@ def ingest(
     """
     began = time.monotonic()
     inputs = [plain_input(path) for path in inputs]
+    refuse_nameless(sensor)
     existing = existing_lake(lake)
     known = existing.inputs() if existing is not None else {}
     place = lake.path if isinstance(lake, Lake) else lake
@@ -74,9 +75,19 @@ def ingest(
 
 def plain_input(path: str) -> str:
     try:
+        path.encode()
         return plain_place(path)
+    except UnicodeEncodeError:
+        shown = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+        raise OptionError(f"{shown} cannot be read: its name is not UTF-8; rename it") from None
     except ValueError as error:
         raise OptionError(f"{path} cannot be read: {error}") from None
+
+
+def refuse_nameless(sensor: str | None) -> None:
+    """Refuse an empty name: what a script has put there was not set."""
+    if sensor is not None and not sensor.strip():
+        raise OptionError("the name of a sensor cannot be empty")
 
 
 def existing_lake(lake: str | Lake) -> Lake | None:

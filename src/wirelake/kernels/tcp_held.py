@@ -30,6 +30,7 @@ from .tcp_rows import (
     DUE_AT,
     ELSEWHERE,
     ELSEWHERE_BYTES,
+    EMITTED_US,
     FINISH,
     FOLLOWING,
     FREE,
@@ -41,6 +42,7 @@ from .tcp_rows import (
     HELD_TOTAL,
     HOLDING,
     IS_FINISHED,
+    JITTER_US,
     LEVEL,
     LEVEL_BITS,
     LEVELS,
@@ -80,6 +82,11 @@ def emit(flows, streams, chunks, now, stream, length, ts, start, position):
     """Write the next bytes of a direction as a chunk; with ``start`` -1 they were not captured."""
     if length == 0:
         return
+    if ts >= 0:
+        emitted = at(streams, stream + EMITTED_US)
+        if emitted - JITTER_US < ts < emitted:
+            ts = emitted
+        store(streams, stream + EMITTED_US, ts)
     flow = flow_of(stream)
     number = at(now, CHUNKS)
     store(now, CHUNKS, number + 1)

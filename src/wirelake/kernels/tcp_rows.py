@@ -24,12 +24,14 @@ NONE, OPEN, CLOSED, RESET = range(4)
 
 # A direction.
 FIRST, KNOWN, NEXT, FINISH, ACKED, HEAD, TAIL, HELD = range(8)
-HELD_BYTES, HELD_SINCE, INITIAL, LISTED, IS_FINISHED, DUE_AT, OFFERED = range(8, 15)
+HELD_BYTES, HELD_SINCE, INITIAL, LISTED, IS_FINISHED, DUE_AT, OFFERED, EMITTED_US = range(8, 16)
 """FIRST: sequence number of offset 0; NEXT: the offset that is expected; FINISH: that of the FIN; ACKED: that up to
 which the peer acknowledged; INITIAL: the sequence number of the SYN; LISTED: one more than its place in the heap of
 directions that hold segments, 0 if it is not there; DUE_AT: when its first hole is given up; OFFERED: FLAGS
-of the segment that acknowledged last, with its window; -1 if there was none."""
+of the segment that acknowledged last, with its window; -1 if there was none; EMITTED_US: the time of its last chunk."""
 STREAM = 16
+JITTER_US = 5_000_000
+"""Packets may be captured so much out of order: a chunk has no earlier time than the one before it."""
 UNKNOWN, GUESSED, SURE = range(3)
 """GUESSED: from a packet without payload; payload that comes first from before that place moves it there."""
 UNACKNOWLEDGED = 1 << 60

@@ -16,7 +16,7 @@ from ..capture.decode import CaptureRange, DecodedWindow
 from ..capture.partitions import Partition, decode_partition, plan
 from ..capture.read import kind_of
 from ..capture.read.files import compression_of, local_path
-from ..capture.read.listing import ListedFile, find
+from ..capture.read.listing import NO_FILE, ListedFile, find
 from ..capture.settings import ReadSettings
 from ..errors import CaptureError, DecodeError, OptionError
 from ..gold.facts import ENVELOPE, MESSAGES, facts, needed_columns
@@ -305,7 +305,7 @@ def _kind(file: ListedFile, options: ReadOptions) -> str | CaptureError:
         return options.kind if file.size and options.kind else ""
     try:
         if not file.is_file:
-            raise CaptureError("it is not a file", path=file.path)
+            raise CaptureError(NO_FILE, path=file.path)
         return kind_of(file.path)
     except CaptureError as error:
         if options.skip_corrupt or (options.skip_missing and _is_gone(file.path)):

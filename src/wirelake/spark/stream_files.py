@@ -24,7 +24,7 @@ from ..capture.magic import HEAD_BYTES
 from ..capture.partitions import index
 from ..capture.read import RAW_NAMES, ResumePoint
 from ..capture.read.files import CaptureFile, open_binary
-from ..capture.read.listing import ListedFile, Peek, find, peek
+from ..capture.read.listing import NO_FILE, ListedFile, Peek, find, peek
 from ..capture.read.unpack import without_suffix
 from ..capture.state import State
 from ..errors import CaptureError, LakeError, OptionError
@@ -105,7 +105,7 @@ class StreamFiles:
     def _look(self, file: ListedFile) -> tuple[Peek, int] | None:
         try:
             if not file.is_file:
-                raise CaptureError("it is not a file", path=file.path)
+                raise CaptureError(NO_FILE, path=file.path)
             is_raw = self._options.kind == "raw" or without_suffix(file.path).endswith(RAW_NAMES)
             if file.size < (1 if is_raw else HEAD_BYTES):
                 return None

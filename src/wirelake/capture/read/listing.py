@@ -22,6 +22,9 @@ from .files import CaptureFile, open_binary
 _GLOB = re.compile(r"[*?\[{]")
 
 
+NO_FILE = "it is not a file, or its name is not UTF-8"
+
+
 @dataclass(frozen=True)
 class Listing:
     """Which files to list. Times are seconds since 1970."""
@@ -43,7 +46,7 @@ class ListedFile:
     """A local path, or a URI that ``pyarrow.fs`` understands."""
     size: int
     is_file: bool = True
-    """False for pipes, sockets and broken links: they are listed, but cannot be read."""
+    """False for pipes, sockets, broken links and names that are not UTF-8: they are listed, but cannot be read."""
     mtime_us: int | None = None
     """When it was last changed; None where the store does not say."""
 
@@ -135,9 +138,27 @@ def _files(store: Any, info: Any, options: Listing, within: frozenset[str] = fro
 
 def _list(store: Any, path: str) -> list[Any]:
     try:
-        return list(store.get_file_info(fs.FileSelector(path)))
+        listed = list(store.get_file_info(fs.FileSelector(path)))
     except PermissionError:
         raise OptionError(f"permission denied: cannot list the directory {path}") from None
+    named = list(filter(_has_text, listed))
+    if len(named) < len(listed) and isinstance(store, fs.LocalFileSystem):
+        named += [fs.FileInfo(f"{path}/{name}", fs.FileType.Unknown) for name in _without_text(path)]
+    return named
+
+
+def _has_text(info: Any) -> bool:
+    """Tell whether the name of a file is UTF-8: others cannot be opened, nor told in tables."""
+    try:
+        return bool(info.path)
+    except UnicodeDecodeError:
+        return False
+
+
+def _without_text(path: str) -> list[str]:
+    """Return the names in a directory that are not UTF-8, as they can be shown."""
+    shown = {name: name.decode(errors="backslashreplace") for name in os.listdir(os.fsencode(path))}
+    return [text for name, text in shown.items() if text.encode() != name]
 
 
 def _matches(store: Any, pattern: str) -> list[Any]:
