@@ -61,8 +61,8 @@ class Queues:
         else:
 
             def go_on(branch: Branch | None, now: float) -> None:
-                request = self._given(connection, message, message.xid, now)
-                self._enqueue(request, branch, put, now, connection.link)
+                xid = None if branch is None else message.xid
+                self._enqueue(self._given(connection, message, xid, now), branch, put, now, connection.link)
 
             self._with_branch(connection, message, go_on, lambda now: put(Enqueued(NIL), now), now)
 
