@@ -16,7 +16,7 @@ from .connections import Inbound
 from .store import NIL, Dequeue, Dequeued, Enqueue, Enqueued, QueueMessage, QueueSettings, Ready, StoredMessage
 from .store import error_queue as error_queue_of
 from .waiters import Waiter, Waiters, selector_of
-from .wire import MOST_TIME, NULL_XID, XA_RBROLLBACK, Units, is_null
+from .wire import MOST_TIME, NULL_XID, XA_RBROLLBACK, Units, Xid, is_null
 
 if TYPE_CHECKING:
     from .session import CasualSession
@@ -55,29 +55,30 @@ class Queues:
             connection.send(casual.QueueEnqueueReply(message.correlation, message.execution, result.id))
 
         if message.xid.format == NULL_XID.format:  # nearly all that come are in no transaction
-            self._enqueue_given(connection, message, None, put, now)
+            self._enqueue(self._given(connection, message, None, now), None, put, now, connection.link)
         elif message.name in self.retries and self.session.branches.is_new(message.xid):
             self._enqueue_first(connection, message, put, now)
         else:
-            go_on = lambda branch, now: self._enqueue_given(connection, message, branch, put, now)  # noqa: E731
+
+            def go_on(branch: Branch | None, now: float) -> None:
+                xid = None if branch is None else message.xid
+                self._enqueue(self._given(connection, message, xid, now), branch, put, now, connection.link)
+
             self._with_branch(connection, message, go_on, lambda now: put(Enqueued(NIL), now), now)
 
-    def _enqueue_given(
-        self, connection: Inbound, message: casual.QueueEnqueueRequest, branch: Branch | None, put: Put, now: float
-    ) -> None:
-        new = self._given(connection, message, now)
-        self._enqueue(message.name, new, branch, put, now, connection.link, message.message.id == NIL)
-
-    def _given(self, connection: Inbound, message: casual.QueueEnqueueRequest, now: float) -> QueueMessage:
-        given = message.message
-        return QueueMessage(
-            self._new_id(now) if given.id == NIL else given.id,
+    def _given(self, connection: Inbound, message: casual.QueueEnqueueRequest, xid: Xid | None, now: float) -> Enqueue:
+        """Return what the store is asked for, for a message as it came."""
+        given, time = message.message, self.session.time(now)
+        is_unique = given.id == NIL
+        new = QueueMessage(
+            self.session.ids.message(time) if is_unique else given.id,
             given.properties,
             given.reply,
             connection.units.time(given.available) if given.available else 0,
             given.type,
             given.payload,
         )
+        return Enqueue(message.name, new, xid, time, is_unique)
 
     def _enqueue_first(self, connection: Inbound, message: casual.QueueEnqueueRequest, put: Put, now: float) -> None:
         """Begin a branch with a message. If the store knows the branch it may refuse, and only then has to be asked."""
@@ -103,17 +104,13 @@ class Queues:
             put(done, now)
             session.branches.known(branch, now)
 
-        new = self._given(connection, message, now)
-        request = Enqueue(message.name, new, message.xid, session.time(now), message.message.id == NIL)
+        request = self._given(connection, message, message.xid, now)
         session.want_then(Store(request, link=connection.link), stored)
 
     def _stored(self, result: Result) -> Enqueued:
         done: Enqueued = result.value if type(result) is Done else Enqueued(NIL, (), "the store takes no more")
         self.session.counts["enqueued" if done.id != NIL else "enqueues_refused"] += 1
         return done
-
-    def _new_id(self, now: float) -> bytes:
-        return self.session.ids.message(self.session.time(now))
 
     def _with_branch(
         self,
@@ -139,23 +136,14 @@ class Queues:
 
     def enqueue(self, queue: str, message: QueueMessage, branch: Branch | None, put: Put, now: float) -> None:
         """Store a message; ``put`` hears of it when it is stored, or refused."""
-        is_unique = message.id == NIL
+        time, is_unique = self.session.time(now), message.id == NIL
         if is_unique:
-            message = structs.replace(message, id=self._new_id(now))
-        self._enqueue(queue, message, branch, put, now, None, is_unique)
+            message = structs.replace(message, id=self.session.ids.message(time))
+        xid = None if branch is None else branch.xid
+        self._enqueue(Enqueue(queue, message, xid, time, is_unique), branch, put, now, None)
 
-    def _enqueue(
-        self,
-        queue: str,
-        message: QueueMessage,
-        branch: Branch | None,
-        put: Put,
-        now: float,
-        link: Link | None,
-        is_unique: bool,
-    ) -> None:
-        session = self.session
-        if queue not in self.retries:
+    def _enqueue(self, request: Enqueue, branch: Branch | None, put: Put, now: float, link: Link | None) -> None:
+        if request.queue not in self.retries:
             put(Enqueued(NIL, (), "there is no such queue"), now)
             return
         if branch is not None:
@@ -175,8 +163,7 @@ class Queues:
             if branch is not None:
                 branch.end(now)
 
-        xid = None if branch is None else branch.xid
-        session.want_then(Store(Enqueue(queue, message, xid, session.time(now), is_unique), link=link), stored)
+        self.session.want_then(Store(request, link=link), stored)
 
     # --- dequeue
 

@@ -95,11 +95,11 @@ class Session:
         self.effects.append(effect)
         if type(effect) is Cancel:
             return
-        self.outstanding += 1
+        in_all = self.outstanding = self.outstanding + 1
         link = effect.link
         if link is not None:
-            link.outstanding += 1
-            if link.outstanding >= self.most_effects or self.outstanding >= self.most_effects_in_all:
+            of_link = link.outstanding = link.outstanding + 1
+            if of_link >= self.most_effects or in_all >= self.most_effects_in_all:
                 self._fill(link, is_full=True)
 
     def completed(self, effect: Effect, result: Result, now: float) -> None:
