@@ -51,7 +51,7 @@ def test_a_tap_reads_back_equal(spark: SparkSession, folder: Path, tmp_path: Pat
     assert [path.endswith(".tap") for path in files(tmp_path)] == [True]
     back = spark.read.format(name).option("mode", "FAILFAST").load(str(tmp_path))
     expected = content(rows)
-    assert len(expected) == 250 and content(back) == expected
+    assert len(expected) >= 250 and content(back) == expected
     assert back.select("connection").distinct().count() == rows.select("connection").distinct().count()
 
 
@@ -100,9 +100,10 @@ def test_append_adds_and_overwrite_replaces_even_what_it_reads(
     spark: SparkSession, folder: Path, tmp_path: Path
 ) -> None:
     rows, place = captured(spark, folder, "casual").repartition(3), tmp_path / "out"
+    size = rows.count()
     for times in (1, 2):
         rows.write.format("casual").mode("append").save(str(place))
-        assert spark.read.format("casual").load(str(place)).count() == 250 * times
+        assert spark.read.format("casual").load(str(place)).count() == size * times
     assert len(files(place)) == 6 and {path.stat().st_mode & 0o777 for path in place.iterdir()} == {0o600}
     kept = spark.read.format("casual").load(str(place)).where("message = 'service_call_request'")
     count = kept.count()

@@ -92,7 +92,7 @@ class CaptureWriter(DataSourceArrowWriter):
             return self._staged(files.close(), f"{context.taskAttemptId()}")
 
     def _frames(self, batch: pa.RecordBatch) -> pa.BinaryArray:
-        fields = [field for field in batch.schema if field.name not in s.ORIGIN.names]
+        fields = [field for field in batch.schema if field.name == "length" or field.name not in s.ORIGIN.names]
         structs = pa.StructArray.from_arrays([batch.column(field.name) for field in fields], fields=fields)
         return encode_column(self.options.encoding, structs)
 
