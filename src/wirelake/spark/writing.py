@@ -151,7 +151,7 @@ def _copy(file: Path, store: Any, place: str, compression: str) -> None:
     if isinstance(store, fs.LocalFileSystem):
         out = pa.PythonFile(open(place, "xb", opener=private), "w")  # noqa: SIM115
     else:
-        out = store.open_output_stream(place)
+        out = store.open_output_stream(place, compression=None)
     with out, file.open("rb") as source:
         packed = pa.CompressedOutputStream(out, compression) if compression != "none" else out
         while data := source.read(_COPIED_BYTES):
