@@ -214,7 +214,8 @@ class _Raw:
 
 def _streams(batch: pa.RecordBatch) -> tuple[list[str | None], list[int]]:
     """Return connection and direction of each row; what rows do not say is one connection, to its server."""
-    names, nothing = batch.schema.names, [None] * len(batch)
+    names = batch.schema.names
+    nothing: list[Any] = [None] * len(batch)
     connections = batch.column("connection").to_pylist() if "connection" in names else nothing
     ways = batch.column("direction").to_pylist() if "direction" in names else nothing
     if wrong := {way for way in ways if way is not None and way not in DIRECTIONS}:
