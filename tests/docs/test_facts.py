@@ -23,7 +23,7 @@ from wirelake.protocols import BUILT_IN, casual, load
 from wirelake.report.annotated_bytes import MAX_HEX_BYTES
 from wirelake.report.collect import TRAFFIC_BY_MINUTES_US
 from wirelake.report.page_file import MAX_PAGE_BYTES
-from wirelake.spark.options import read_options
+from wirelake.spark.options import read_options, write_options
 
 ROOT = Path(__file__).resolve().parents[2]
 INDEX = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
@@ -185,6 +185,13 @@ def test_the_page_of_spark_lists_every_option_of_the_formats():
     known = set(str(caught.value).partition("it has: ")[2].split(", ")) - {"path", "paths"}
     told = [*first_cells(SPARK, "| option | default | meaning |"), *first_cells(SPARK, "| option | does | default |")]
     assert set(told) == known | {"profile", "dialect"}
+
+
+def test_the_page_of_spark_lists_every_option_of_writing():
+    with pytest.raises(OptionError) as caught:
+        write_options("wire", {"path": "x", "protocol": "casual", "nonsense": "1"})
+    known = set(str(caught.value).partition("it has: ")[2].split(", ")) - {"path"}
+    assert set(first_cells(SPARK, "| when writing | default | meaning |")) == known | {"dialect"}
 
 
 def test_the_commands_for_contributors_are_those_of_the_makefile():

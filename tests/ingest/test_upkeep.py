@@ -13,6 +13,10 @@ from tests.cli.invoked import objects, run
 from tests.ingest.lakes import Content
 from tests.ingest.ledger import check_ledger
 from tests.ingest.test_late import PARTS, Place, in_order, originals, place
+from wirelake.errors import LakeError
+from wirelake.gold.sessions import Session, SessionsCarry
+from wirelake.gold.steps import GoldCarry
+from wirelake.ingest.carry import pack
 from wirelake.ingest.rebucket import rebucket
 from wirelake.ingest.runner import IngestError
 from wirelake.lake import Lake, compaction
@@ -147,6 +151,19 @@ def test_a_protocol_of_ones_own_with_open_connections_has_to_be_named(place: Pla
     assert refused.exit_code == 1 and "open connections of the protocol 'bulletin'" in refused.stderr
     assert run("lake", "configure", lake, "--buckets", "3", *own).exit_code == 0
     assert Lake.open(lake).settings["buckets"] == 3
+
+
+def test_carry_that_nobody_can_divide_is_refused_in_one_line(place: Place) -> None:
+    place.come(0)
+    place.ingest()
+    lake = Lake.open(place.lake)
+    name = next(name for name in lake.carry() if ".gold-" in name)
+    odd = pack(GoldCarry(sessions=SessionsCarry({"nonsense": Session(protocol="casual")})))
+    with lake.writing() as writer:
+        writer.commit(carry={name: writer.staging.stage_bytes(name, name.partition(".")[2], odd)})
+        with pytest.raises(LakeError, match="has carry that wirelake did not write: invalid literal"):
+            rebucket(writer, 3)
+    assert Lake.open(place.lake).settings["buckets"] == 2
 
 
 def test_the_verbs_do_it_and_say_what_they_did(place: Place) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from wirelake.errors import OptionError
 from wirelake.ingest.declared import Declared
-from wirelake.spark.options import Decoding, Encoding, read_options
+from wirelake.spark.options import Decoding, Encoding, read_options, write_options
 
 CASUAL = Declared("casual")
 
@@ -86,3 +86,29 @@ def test_the_fields_of_all_protocols_at_once_are_refused() -> None:
         read_options("wire", {"path": "/tmp", "view": "fields"})
     assert not read_options("wire", {"path": "/tmp", "view": "fields", "protocol": "casual"}).is_common
     assert read_options("wire", {"path": "/tmp", "protocol": "casual"}).is_common
+
+
+def test_a_path_is_written_in_several_ways() -> None:
+    assert read_options("casual", {"paths": '["file:/a/b", "c"]'}).paths == ("/a/b", "c")
+    assert write_options("casual", {"path": "s3a://b/out"}).path == "s3://b/out"
+    for place, said in (("ftp://x/y", "ftp: is not a kind of place: use a path, file:/"), ("s3://", "names no bucket")):
+        for made in (read_options, write_options):
+            with pytest.raises(OptionError, match=said):
+                made("casual", {"path": place})
+
+
+def test_what_is_written_is_checked_once() -> None:
+    made = write_options("mb", {"path": "out", "KIND": "raw", "ifexists": "ERROR", "profile": "upstream"})
+    assert (made.kind, made.if_exists, made.compression) == ("raw", "error", "none")
+    assert dict(made.encoding.reading) == {"profile": "upstream", "framing": "tcp"}
+    assert dict(write_options("wire", {"path": "x", "protocol": "dsa"}).encoding.reading) == {}
+    for options, said in (
+        ({}, r'write.format\("casual"\) needs a path'),
+        (
+            {"path": "x", "mode": "PERMISSIVE"},
+            "the option mode is 'PERMISSIVE'; it must be one of FAILFAST, DROPMALFORMED",
+        ),
+        ({"path": "x", "rotated": "true"}, "has no option 'rotated'"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            write_options("casual", options)

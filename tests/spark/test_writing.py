@@ -51,7 +51,7 @@ def test_a_tap_reads_back_equal(spark: SparkSession, folder: Path, tmp_path: Pat
     assert [path.endswith(".tap") for path in files(tmp_path)] == [True]
     back = spark.read.format(name).option("mode", "FAILFAST").load(str(tmp_path))
     expected = content(rows)
-    assert len(expected) == 250 and content(back) == expected
+    assert len(expected) >= 250 and content(back) == expected
     assert back.select("connection").distinct().count() == rows.select("connection").distinct().count()
 
 
@@ -74,10 +74,8 @@ def test_structs_of_a_query_become_a_stream(spark: SparkSession, tmp_path: Path)
     from wirelake.spark.functions import from_casual
 
     frames = spark.createDataFrame([(bytearray(call(number, b"x")),) for number in range(20)], "value binary")
-    rows = frames.coalesce(1).select(from_casual("value").alias("m")).select("m.message", "m.*").drop("code")
-    rows.select("message", "correlation", "execution", "service", "parent", "xid", "flags", "buffer").write.format(
-        "casual"
-    ).mode("append").save(str(tmp_path))
+    rows = frames.coalesce(1).select(from_casual("value").alias("m")).select("m.*")
+    rows.write.format("casual").mode("append").save(str(tmp_path))
     (path,) = tmp_path.iterdir()
     assert path.name.endswith("-to_server.bin")
     assert path.read_bytes() == b"".join(call(number, b"x") for number in range(20))
@@ -100,9 +98,10 @@ def test_append_adds_and_overwrite_replaces_even_what_it_reads(
     spark: SparkSession, folder: Path, tmp_path: Path
 ) -> None:
     rows, place = captured(spark, folder, "casual").repartition(3), tmp_path / "out"
+    size = rows.count()
     for times in (1, 2):
         rows.write.format("casual").mode("append").save(str(place))
-        assert spark.read.format("casual").load(str(place)).count() == 250 * times
+        assert spark.read.format("casual").load(str(place)).count() == size * times
     assert len(files(place)) == 6 and {path.stat().st_mode & 0o777 for path in place.iterdir()} == {0o600}
     kept = spark.read.format("casual").load(str(place)).where("message = 'service_call_request'")
     count = kept.count()
@@ -176,7 +175,7 @@ assert spark.read.format("casual").load(sys.argv[2]).count() == rows.count() > 0
 
 def test_rows_that_cannot_be_written(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
     rows, place = captured(spark, folder, "casual"), tmp_path / "out"
-    fails(rows.withColumn("x", rows.offset), place, r"'x' is no column of casual; drop it first")
+    fails(rows.withColumn("x", rows["length"]), place, r"'x' is no column of casual; drop it first")
     fails(rows.select("ts", "flags"), place, r"rows have to say which message they are: the column 'message'")
     fails(rows.drop("ts"), place, "a tap has times, and the column 'ts' is missing; kind=raw needs none", kind="tap")
     fails(rows, place, "the option compression is 'lzo'; it must be one of none, gzip, zstd", compression="lzo")

@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..spec.columns import columns as table_columns
+from ..spec.nodes import Protocol
+from ..spec.resolve import MessageNode
 from .protocol_reader import ProtocolReader
 
 REDACTED = "redacted"
@@ -47,6 +49,16 @@ def _without(records: list[Any], cells: tuple[int, ...]) -> list[Any]:
             if cell["fid"] in cells:
                 cell.update({name: None for name in cell if name not in ("fid", "type")})
     return records
+
+
+def filled(protocol: Protocol, node: MessageNode, row: dict[str, Any], text: str) -> dict[str, Any]:
+    """Return a row with this text in place of each that was removed from it."""
+    table = table_columns(protocol)
+    cells = {name: row[name] for name in row if name in table and table[name].kind == "cells" and row[name]}
+    return row | {
+        name: [cell | {"text": text} if cell["fid"] in node.secret_cells else cell for cell in record]
+        for name, record in cells.items()
+    }
 
 
 def _changed(column: pa.Array, rows: NDArray[np.int64], values: list[Any]) -> pa.Array:

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from ..errors import LakeError
 from ..gold.declarations import Declarations
 from ..gold.division import divided, divided_transactions, protocols_of
@@ -42,7 +44,10 @@ def rebucket(run: Run, buckets: int, protocols: Iterable[Protocol] = ()) -> int:
     declarations = Declarations({protocol.name: protocol for protocol in protocols})
     carry: dict[str, StagedFile | None] = {}
     for key in sorted({name.partition(".")[0] for name in lake.carry()}):
-        carry |= _Sensor(run, key).divided(buckets, declarations)
+        try:
+            carry |= _Sensor(run, key).divided(buckets, declarations)
+        except (ValueError, LookupError, pa.ArrowException) as error:
+            raise LakeError(lake.path, f"has carry that wirelake did not write: {error}") from None
     return run.commit(settings={"buckets": buckets}, carry=carry, kept={key: [] for key in lake.kept()})
 
 

@@ -203,6 +203,8 @@ class Encoding:
     declared: Declared
     reading: tuple[tuple[str, Any], ...] = ()
     mode: Mode = "FAILFAST"
+    captured: bool = False
+    """Whether rows are those of captures: notes tell of padding, and of what was removed, and ``length`` is known."""
 
     @classmethod
     def of(cls, declared: Declared, options: Mapping[str, Any] | None, what: str) -> Encoding:
@@ -281,12 +283,14 @@ def write_options(name: str, options: Mapping[str, Any]) -> WriteOptions:
     declared, path = Declared.named(protocol), given.place("path")
     if path is None:
         raise OptionError(f"{given.what} needs a path: .save(path)")
-    reading = tuple(given.reading(declared.load()).items())
+    reading = given.reading(declared.load())
+    if "framing" in declared.load().options:
+        reading.setdefault("framing", "tcp")
     drops = given.choice("mode", ("FAILFAST", "DROPMALFORMED"), "FAILFAST") == "DROPMALFORMED"
     made = WriteOptions(
         given.what,
         path,
-        Encoding(declared, reading, "PERMISSIVE" if drops else "FAILFAST"),
+        Encoding(declared, tuple(reading.items()), "PERMISSIVE" if drops else "FAILFAST", captured=True),
         given.choice("kind", ("auto", "tap", "raw"), "auto").replace("auto", "") or None,
         given.choice("compression", ("none", "gzip", "zstd"), "none"),
         given.choice("ifExists", ("append", "error", "ignore"), "append"),

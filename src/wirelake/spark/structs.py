@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..codec import decode, encode
+from ..capture.redact import REDACTED, filled
+from ..codec import decode
+from ..codec.encoder import encode_frame
 from ..codec.quick_encoder import Encode, encoder_for
 from ..columnar import Batch, decode_frames, schema
 from ..columnar.row_to_message import kind_columns, message_of, node_of
@@ -109,8 +111,10 @@ def encode_column(encoding: Encoding, structs: pa.Array) -> pa.BinaryArray:
         if structs.field(i).null_count < len(structs)
     }
     frames: list[bytes | EncodeError | None] = [None] * len(structs)
-    left: list[int] = []
-    for kind, places in _kinds(protocol, columns, structs).items():
+    noted = _noted(columns) if encoding.captured else set()
+    left = sorted(noted)
+    for kind, all_places in _kinds(protocol, columns, structs).items():
+        places = [place for place in all_places if place not in noted] if noted else all_places
         found = _plain_frames(_layout(protocol, encoding, dict(kind)), dict(kind), columns, places)
         left += [place for place, frame in zip(places, found, strict=True) if frame is None]
         for place, plain in zip(places, found, strict=True):
@@ -131,6 +135,12 @@ def _kinds(protocol: Protocol, columns: dict[str, pa.Array], structs: pa.Array) 
     for place in np.flatnonzero(structs.is_valid().to_numpy(zero_copy_only=False)).tolist():
         kinds.setdefault(tuple(column[place] for column in values), []).append(place)
     return {tuple(zip(names, kind, strict=True)): places for kind, places in kinds.items()}
+
+
+def _noted(columns: dict[str, pa.Array]) -> set[int]:
+    """Return the places of rows with notes."""
+    notes = columns["notes"].to_pylist() if "notes" in columns else []
+    return {place for place, noted in enumerate(notes) if noted}
 
 
 def _hashable(column: pa.Array) -> list[Any]:
@@ -180,9 +190,22 @@ def _exact_frames(
     """Yield for each place the frame of its row, or what is wrong with it."""
     for place, row in zip(places, _rows(columns, columns, places), strict=True):
         try:
-            yield place, encode(message_of(_layout(protocol, encoding, row), row))
+            yield place, _exact_frame(protocol, encoding, row)
         except EncodeError as error:
             yield place, error
+
+
+def _exact_frame(protocol: Protocol, encoding: Encoding, row: dict[str, Any]) -> bytes:
+    chosen, notes = _layout(protocol, encoding, row), row.get("notes") if encoding.captured else None
+    if not notes:
+        return encode_frame(chosen, message_of(chosen, row))
+    node = node_of(chosen, row)
+    padded = node.padding is not None and node.padding.note in notes
+    if REDACTED not in notes:
+        return encode_frame(chosen, message_of(chosen, row), padded=padded)
+    shortest = encode_frame(chosen, message_of(chosen, filled(protocol, node, row, "")), padded=padded)
+    missing = max(0, (row.get("length") or 0) - len(shortest))
+    return encode_frame(chosen, message_of(chosen, filled(protocol, node, row, "*" * missing)), padded=padded)
 
 
 def _layout(protocol: Protocol, encoding: Encoding, row: dict[str, Any]) -> Layout:

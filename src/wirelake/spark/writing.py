@@ -92,7 +92,7 @@ class CaptureWriter(DataSourceArrowWriter):
             return self._staged(files.close(), f"{context.taskAttemptId()}")
 
     def _frames(self, batch: pa.RecordBatch) -> pa.BinaryArray:
-        fields = [field for field in batch.schema if field.name not in s.ORIGIN.names]
+        fields = [field for field in batch.schema if field.name == "length" or field.name not in s.ORIGIN.names]
         structs = pa.StructArray.from_arrays([batch.column(field.name) for field in fields], fields=fields)
         return encode_column(self.options.encoding, structs)
 
@@ -151,7 +151,7 @@ def _copy(file: Path, store: Any, place: str, compression: str) -> None:
     if isinstance(store, fs.LocalFileSystem):
         out = pa.PythonFile(open(place, "xb", opener=private), "w")  # noqa: SIM115
     else:
-        out = store.open_output_stream(place)
+        out = store.open_output_stream(place, compression=None)
     with out, file.open("rb") as source:
         packed = pa.CompressedOutputStream(out, compression) if compression != "none" else out
         while data := source.read(_COPIED_BYTES):
@@ -214,7 +214,8 @@ class _Raw:
 
 def _streams(batch: pa.RecordBatch) -> tuple[list[str | None], list[int]]:
     """Return connection and direction of each row; what rows do not say is one connection, to its server."""
-    names, nothing = batch.schema.names, [None] * len(batch)
+    names = batch.schema.names
+    nothing: list[Any] = [None] * len(batch)
     connections = batch.column("connection").to_pylist() if "connection" in names else nothing
     ways = batch.column("direction").to_pylist() if "direction" in names else nothing
     if wrong := {way for way in ways if way is not None and way not in DIRECTIONS}:
