@@ -143,7 +143,8 @@ class Matching:
     repeatable: frozenset[int] = frozenset()
     """Codes of requests that may be sent again while they are open: they continue what they began."""
     in_order: bool = False
-    """Each side replies in the order in which it was asked: the next reply belongs to the oldest open request."""
+    """Each side replies in the order in which it was asked: the next reply belongs to the oldest open request, where
+    messages have a correlation to the oldest one with the same."""
     shared: bool = False
     """Several open requests of one connection may have the same correlation."""
     inventing_side: Side | None = None
