@@ -853,7 +853,8 @@ class Reader:
         at = 0
         for part in self.layout.frame.parts:
             is_bits = isinstance(part, n.Code) and isinstance(part.wire, n.Bits)
-            if at + (code_width(part.wire) if is_bits else self.layout.part_size(part)) > len(self.data):
+            width = code_width(part.wire) if is_bits else self.layout.part_size(part)  # type: ignore[union-attr]
+            if at + width > len(self.data):
                 return
             match part:
                 case n.Size(name=name, wire=n.Escaped() as escaped):
