@@ -4,7 +4,7 @@ from itertools import groupby
 from typing import Any
 
 from wirelake import spec as s
-from wirelake.spec.conduct import Conduct, Selection, When
+from wirelake.spec.conduct import Conduct, Matching, Selection, When
 
 U8, U16, U32, U64, TEXT, LONG = s.u8, s.be.u16, s.be.u32, s.be.u64, s.text(s.u8), s.blob(s.be.u32)
 TYPES = {b"t": s.bool8, b"b": s.be.i8, b"B": U8, b"s": s.be.i16, b"u": U16, b"I": s.be.i32, b"i": U32, b"l": s.be.i64}
@@ -48,6 +48,7 @@ def method(by: str, name: str, ids: tuple[int, int], names: str = "", ok: Any = 
 C, S, B, OKS = "client", "server", "both", {(40, 40): (40, 51)}
 CLOSE, TUNE = "reply_code reply_text class_id method_id", "channel_max frame_max heartbeat"
 START_OK = "client_properties mechanism response locale"
+TX = ("Select", "Commit", "Rollback")
 EXCHANGE = "ticket exchange type passive durable auto_delete internal no_wait arguments"
 BETWEEN = "ticket destination source routing_key no_wait arguments"
 QUEUE = "ticket queue passive durable exclusive auto_delete no_wait arguments"
@@ -96,15 +97,14 @@ MESSAGES = (
     *method(C, "BasicRecover", (60, 110), "requeue", ""),
     *method(B, "BasicNack", (60, 120), "delivery_tag multiple requeue"),
     *method(C, "ConfirmSelect", (85, 10), "no_wait", ""),
-    *method(C, "TxSelect", (90, 10), "", ""),
-    *method(C, "TxCommit", (90, 20), "", ""),
-    *method(C, "TxRollback", (90, 30), "", ""),
+    *(made for i, name in enumerate(TX, 1) for made in method(C, f"Tx{name}", (90, 10 * i), "", "")),
     s.message("ContentHeader", OnChannel, code=(2, 60), **CONTENT),
     s.message("ContentBody", OnChannel, code=(3,), content=s.field(s.rest, "a piece of it", role="payload")),
     s.message("Heartbeat", OnChannel, code=(8,), kind="control"),
 )
 SIZE = s.Size("size", U32, counts="after", plus=1, most=1 << 24)
 HEADER = (s.Code("type", U8), s.Kept("channel"), SIZE, s.Code("class_id", U16), s.Code("method_id", U16))
+ORDER, NO_WAIT, ALIVE = Matching(in_order=True), Selection(when=When("no_wait")), Selection(messages=("heartbeat",))
 PROTOCOL = s.declare(
     s.Protocol(
         name="amqp",
@@ -115,6 +115,6 @@ PROTOCOL = s.declare(
         labels=(FLAGS,),
         topics=s.Topics("words", one="*", rest="#", rest_anywhere=True),
         ports={"tcp": 5672},
-        conduct=Conduct(no_reply=(Selection(when=When("no_wait")),), heartbeats=(Selection(messages=("heartbeat",)),)),
+        conduct=Conduct(matching=ORDER, no_reply=(NO_WAIT,), heartbeats=(ALIVE,)),
     )
 )

@@ -8,15 +8,16 @@ from dataclasses import is_dataclass
 from random import Random
 from typing import Any, get_args
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.codec.drawn_declarations import protocols
 from tests.differential import SteppedStreams, assert_agreement, columnar_events, mutate, record_events, split
-from wirelake import StreamDecoder, encode
+from wirelake import StreamDecoder, decode, encode
 from wirelake.codec.stream import readings
 from wirelake.columnar import decode_frames
-from wirelake.errors import EncodeError
+from wirelake.errors import DecodeError, EncodeError
 from wirelake.generate import random_frame
 from wirelake.spec import (
     Code,
@@ -30,10 +31,13 @@ from wirelake.spec import (
     Tagged,
     When,
     be,
+    bits,
     checksum,
     choice,
+    constant,
     declare,
     field,
+    message,
     optional,
     text,
     u8,
@@ -161,6 +165,24 @@ class Chosen(Message, code=2):
     """A choice that may be absent."""
 
     maybe: Tagged | None = optional(choice(u8, {1: be.u16}), "a value, if there is one", when=IfLeft())
+
+
+class Bitten(Message, code=3):
+    """Bits behind which something always follows."""
+
+    high: int = field(bits(be.u16, 1, 15), "most of them")
+    low: int = field(bits(be.u16, 0, 1), "the last one")
+    end = constant(b"\x0c\xfb\xc5")
+
+
+@pytest.mark.parametrize("size", range(1, 6))
+def test_the_first_field_that_lacks_bytes_is_named(size: int) -> None:
+    frame = Frame((Size("size", u8, counts="after"), Code("kind", u8)))
+    protocol = declare(Protocol(f"bitten{size}", "Bits", frame, (message("Bitten", Bitten, code=3),)))
+    with pytest.raises(DecodeError) as caught:
+        decode(protocol, bytes([size, 3]) + b"\0\0\x0c\xfb\xc5"[: size - 1])
+    path = "high" if size < 3 else "low"
+    assert (caught.value.rule, caught.value.path, caught.value.offset) == ("int_fits", path, 2)
 
 
 def test_the_sum_of_a_frame_that_ends_with_a_field_begins_with_the_frame() -> None:

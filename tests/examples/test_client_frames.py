@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,13 @@ from pika.spec import Basic, Channel, Confirm, Connection, Exchange, Queue
 from stomp.utils import Frame, convert_frame, parse_frame
 
 from tests.examples.test_protocols import name_of
+from tests.ingest.lakes import table
+from tests.spec.test_dissector import Capture, Tshark
 from wirelake import decode, encode, load
+from wirelake.capture.settings import ReadSettings
 from wirelake.codec.stream import StreamDecoder
+from wirelake.ingest.inline_runner import InlineRunner
+from wirelake.ingest.run import ingest
 
 # --- AMQP: pika
 
@@ -193,6 +199,36 @@ def test_a_stream_of_frames_that_pika_writes_is_read() -> None:
     ]
     assert (found[0].version, found[3].content, found[5].content) == (b"\0\0\x09\x01", body, b"")
     assert b"".join(encode(each) for each in found) == data
+
+
+def test_replies_on_a_channel_belong_to_the_oldest_request_of_that_channel(tmp_path: Path) -> None:
+    """Clients that do not wait declare several queues at once; what wants no reply gets none."""
+    capture, asked, told = Capture(), [], []
+    for channel in (1, 2):
+        asked += [frame.Method(channel, Queue.Declare(0, name)) for name in "ab"]
+        asked += [frame.Method(channel, Queue.Declare(0, "quiet", nowait=True))]
+        asked += [frame.Method(channel, Basic.Get(0, name)) for name in "ab"]
+        told += [frame.Method(channel, Queue.DeclareOk(name, 0, 0)) for name in "ab"]
+        told += [frame.Method(channel, Basic.GetOk(1, False, "", "a", 0)), frame.Method(channel, Basic.GetEmpty())]
+    capture.segment(0, b"".join(each.marshal() for each in (frame.ProtocolHeader(), *asked)), port=5672)
+    for each in sorted(told, key=lambda each: each.channel_number, reverse=True):
+        capture.segment(0, each.marshal(), from_client=False, port=5672)
+    capture.write(tmp_path / "a.pcap")
+    lake, reading = tmp_path / "lake", ReadSettings(protocols=(name_of("amqp"),))
+    report = ingest(InlineRunner(), [str(tmp_path / "a.pcap")], str(lake), reading=reading, final=True)
+    assert (report.bytes_quarantined, report.violations) == (0, 0)
+    found = sorted(table(lake, "gold/exchanges"), key=lambda row: row["request_offset"])
+    of_one = [("a", "queue_declare_ok"), ("b", "queue_declare_ok"), ("quiet", None)]
+    of_one += [("a", "basic_get_ok"), ("b", "basic_get_empty")]
+    assert [(row["address"], row["reply_message"]) for row in found] == of_one * 2
+    replies = [row["reply_offset"] for row in found if row["reply_message"]]
+    assert replies == [*sorted(replies[:4]), *sorted(replies[4:])] and replies[0] > replies[4]
+    tshark = Tshark(tmp_path, load(name_of("amqp")), "our_amqp")
+    shown = tshark.show(tmp_path / "a.pcap", "-2", port=5672)
+    linked = [one.one("our_amqp.request_in") for one in shown if "our_amqp.request_in" in one.fields]
+    assert linked == ["1"] * 8
+    partners = [one.one("our_amqp.reply_in") for one in shown if "our_amqp.reply_in" in one.fields]
+    assert partners == ["6", "7", "8", "9", "2", "3", "4", "5"]
 
 
 # --- STOMP: stomp.py

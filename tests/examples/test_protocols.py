@@ -171,7 +171,9 @@ def test_the_gallery_lists_its_files_with_their_lines_and_readers() -> None:
     assert {name: lines for name, (lines, _) in listed.items()} == counted
     assert max(counted.values()) <= 120 and counted["hpfeeds"] < 40
     overview = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert "AMQP 0-9-1 and MQTT 3.1.1 120 each, STOMP 1.2 88, Modbus/TCP 68, RESP2 53, hpfeeds 35, syslog 23" in overview
+    assert (
+        "AMQP 0-9-1 and MQTT 3.1.1 120 each, STOMP 1.2 88, Modbus/TCP 68, RESP2 53, hpfeeds 35, syslog 23" in overview
+    )
     names = ("amqp", "mqtt", "stomp", "modbus_tcp", "resp2", "hpfeeds", "syslog")
     assert [counted[name] for name in names] == [120, 120, 88, 68, 53, 35, 23]
     for stem, (_, who) in listed.items():

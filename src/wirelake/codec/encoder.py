@@ -64,11 +64,11 @@ def _together(node: MessageNode, when: n.Condition) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _payload_fields(node: MessageNode, layout: Layout) -> tuple[tuple[n.Field, bool], ...]:
-    """Return the fields behind the header, each with whether it is part of the record."""
+def _payload_fields(node: MessageNode, layout: Layout) -> tuple[tuple[n.Field, bool, bool], ...]:
+    """Return the fields behind the header, each with whether it is part of the record, and whether always there."""
     in_frame = kept_fields(layout)
     return tuple(
-        (field, not isinstance(field.wire, n.WireOnly | n.Length))
+        (field, not isinstance(field.wire, n.WireOnly | n.Length), field.when is None)
         for field in node.fields
         if not (field.view_of or field.name in in_frame or isinstance(field.wire, n.Word))
     )
@@ -145,7 +145,8 @@ class _Writer:
                 number -= patched.plus
                 self._check_size(patched, number)
             out[at : at + patched.wire.size] = self._int_bytes(patched.wire, number, patched.name)
-        self._check_end(bytes(payload))
+        if self.layout.ends:
+            self._check_end(bytes(payload))
         for place, since, checksum in self.sums:
             covered = out[0 if since is None else begin + since : begin + place]
             total = SUMS[checksum.kind](bytes(covered))
@@ -316,11 +317,11 @@ class _Writer:
         return (line.separator.decode() in text and not wire.all) or (line.skip and not text)
 
     def _payload(self) -> bytes:
-        has_head = any(isinstance(p, n.Head) for p in self.layout.frame.parts)
+        has_head = self.layout.has_head
         begun: dict[str, int] = {}
         apart: dict[str, tuple[int, n.Length]] = {}
         left_out = ""
-        for field, in_record in _payload_fields(self.node, self.layout):
+        for field, in_record, is_always in _payload_fields(self.node, self.layout):
             begun[field.name] = len(self.out)
             if not in_record:
                 self._not_in_record(field, begun, apart)
@@ -333,7 +334,7 @@ class _Writer:
                 self._body(field, value)
             elif left_out and isinstance(field.when, n.IfLeft) and value == field.default:
                 pass  # the default stands for what is absent, here as in what is read
-            elif self._present(field, value):
+            elif is_always or self._present(field, value):
                 self._write(field.wire, value, field.key)
                 if left_out and len(self.out) > begun[field.name]:
                     detail = f"is absent, but {field.key} follows it"
@@ -397,8 +398,11 @@ class _Writer:
     def _asked(self, record: Any, field: n.Field, when: tuple[When, ...], path: str) -> bool:
         """Return whether a field is to be written; refuse one that its conditions forbid, or miss."""
         value = getattr(record, field.name)
-        against = next((one.field for one in when if not holds(one, reach(record, one.field))), None)
-        if against is None:
+        for one in when:
+            if not holds(one, reach(record, one.field)):
+                against = one.field
+                break
+        else:
             if value is None and getattr(field.wire, "null", None) is None:
                 asking = f"{when[0].field} asks" if len(when) == 1 else f"{' and '.join(one.field for one in when)} ask"
                 raise EncodeError(f"is missing, and {asking} for it", rule="field_missing", path=path)

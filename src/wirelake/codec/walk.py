@@ -168,7 +168,7 @@ class Reader:
         return BadValue(detail, rule=rule, path=path, offset=self.at if at is None else at)
 
     def _too_short(self, what: str, needed: int, rule: str, path: str, at: int) -> Truncated:
-        left = self.end - self.at
+        left = max(0, self.end - self.at)
         return Truncated(f"{what}, {left} left", rule=rule, path=path, offset=at, needed=needed, available=left)
 
     def _too_much(self, detail: str, actual: int, limit: int, rule: str, path: str, at: int) -> LimitExceeded:
@@ -375,7 +375,7 @@ class Reader:
 
     def _bits(self, wire: n.Bits, path: str) -> int:
         at, whole = self.at, wire.wire
-        if whole.size > self.end - at and self.end >= at:
+        if whole.size > self.end - at:
             raise self._too_short(f"{whole.size} bytes are needed", whole.size, "int_fits", path, at)
         value = bits_of(wire, read_int(whole, self.data, at))
         name = f"bit {wire.shift}" if wire.width == 1 else f"bits {wire.shift}..{wire.shift + wire.width - 1}"
@@ -853,7 +853,8 @@ class Reader:
         at = 0
         for part in self.layout.frame.parts:
             is_bits = isinstance(part, n.Code) and isinstance(part.wire, n.Bits)
-            if at + (code_width(part.wire) if is_bits else self.layout.part_size(part)) > len(self.data):
+            width = code_width(part.wire) if is_bits else self.layout.part_size(part)  # type: ignore[union-attr]
+            if at + width > len(self.data):
                 return
             match part:
                 case n.Size(name=name, wire=n.Escaped() as escaped):

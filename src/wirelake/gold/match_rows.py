@@ -204,7 +204,7 @@ class FactColumns:
             codes.FINAL: flags(table["ends"]),
             codes.MORE: flags(table["more"]),
             codes.ONCE: flags(table["once"]),
-            codes.NAMED: self.named,
+            codes.NAMED: self.named & (not matching.in_order),
             codes.STREAM: self.stream,
             codes.WHOLE: whole_messages,
             codes.REPEATABLE: np.isin(self.facts.code, list(matching.repeatable)),

@@ -24,9 +24,9 @@ from .check_wires import (
     check_bits,
     check_by,
     check_ends,
-    check_escapes,
     check_lines,
     check_number,
+    check_run,
     check_scaled,
     check_since,
     check_until,
@@ -535,7 +535,7 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
             require(
                 most is None or least <= most, f"{where}: no length lies within {least}..{most}; write least below most"
             )
-            check_escapes(where, wire)
+            check_run(where, wire)
             require(length != b"", f'{where}: no bytes cannot end a value; write text(b"\\0") or rest_text')
             if isinstance(length, n.Varint | n.Digits):
                 check_number(where, length)

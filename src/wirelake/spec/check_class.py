@@ -161,6 +161,9 @@ def check_is_wire(where: str, wire: Any) -> None:
                 check_is_wire(where, case)
         case n.Int(labels=labels) if labels is not None and not isinstance(labels, n.Labels):
             raise SpecError(f'{where}: labelled takes Labels; write labelled(u8, Labels("name", {labels!r}))')
+        case n.Int(labels=n.Labels(name=name, names=names)) if not all(isinstance(code, int) for code in names):
+            wrong = next(code for code in names if not isinstance(code, int))
+            raise SpecError(f"{where}: {wrong!r} is no number; write Labels({name!r}, {{0: {wrong!r}}})")
         case n.Run(length=size, least=least):
             is_size = isinstance(size, n.Wire | n.Choose | n.By | str | bytes | None)
             require(

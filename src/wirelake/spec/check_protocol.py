@@ -41,6 +41,8 @@ def check_arguments(protocol: n.Protocol) -> None:
         separator: Any = protocol.topics.separator
         is_text = isinstance(separator, str) and separator
         require(is_text, f'topics: the separator is a text, not {separator!r}; write separator="/"')
+        one, rest = protocol.topics.one, protocol.topics.rest
+        require(one != rest, f"topics: one= and rest= are both {one!r}; write another one")
         is_usual = protocol.topics.style == "words" or separator == "."
         require(is_usual, f'topics: only words have another separator; write Topics("words", ..., {separator!r})')
     check_word("captured: websocket", protocol.captured.websocket, ("", "stream", "message", "frames"))
@@ -95,10 +97,17 @@ def _check_part(part: Any) -> None:
     match part:
         case n.Magic(value=value):
             require(isinstance(value, bytes), f"Magic takes bytes, not {value!r}; write Magic(b{str(value)!r})")
-        case n.Size(name=name, wire=wire, counts=counts, least=least):
+        case n.Size(name=name, wire=wire, counts=counts, least=least, plus=plus):
             check_word(f"Size {name}: counts", counts, get_args(n.Counts))
             is_size = isinstance(wire, n.Int | n.Escaped | n.Varint | n.Digits)
             require(is_size, f"Size {name}: {wire!r} is no integer type; write Size({name!r}, be.u16, ...)")
+            if isinstance(wire, n.Escaped):
+                is_byte = 0 < wire.escape < 256
+                require(
+                    is_byte, f"Size {name}: the value that announces a wide length is a byte; write Escaped(255, ...)"
+                )
+                is_plain = counts == "after" and not plus
+                require(is_plain, f'Size {name}: an escaped length counts what follows it; write counts="after"')
             require(least >= 0, f"Size {name}: the least length {least} is negative; write least=0 or more")
         case n.Code(name=name, wire=wire) | n.Head(name=name, wire=wire):
             kind = type(part).__name__

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
+from ..errors import SpecError
 from . import nodes as n
 from .check_class import check_word, require
 from .conduct import When
@@ -106,6 +108,23 @@ def check_by(where: str, field: n.Field, by: n.By, earlier: Mapping[str, n.Field
     require(has_end or same, f'{where} is sized by {name!r}, which may be absent; write end=b"..." or the same when=')
 
 
+def check_run(where: str, wire: n.Run[Any]) -> None:
+    """Refuse contents and character sets that there are not, and a null that no length can be."""
+    check_word(f"{where}: the content", wire.content, get_args(n.Content))
+    try:
+        codecs.lookup(wire.charset)
+    except (LookupError, TypeError):
+        raise SpecError(f'{where}: {wire.charset!r} is no character set; write charset="latin-1"') from None
+    _check_null(where, wire.length, wire.null)
+    check_escapes(where, wire)
+
+
+def _check_null(where: str, number: Any, null: int | None) -> None:
+    if null is not None and isinstance(number, n.Number):
+        low, high = n.limits(number)
+        require(low <= null <= high, f"{where}: null={null} is no value of its length; write null={high}")
+
+
 def check_escapes(where: str, wire: n.Run[Any]) -> None:
     """Refuse escapes of which it is not certain what they stand for."""
     if not wire.escapes:
@@ -127,7 +146,8 @@ _ESCAPES = r"""escapes={rb"\\": b"\\", rb"\n": b"\n"}"""
 
 
 def check_until(where: str, wire: n.Many[Any]) -> None:
-    """Refuse a condition on the last element of a list that its elements cannot fulfil."""
+    """Refuse a condition on the last element of a list that its elements cannot fulfil, and a null that no count is."""
+    _check_null(where, wire.count, wire.null)
     if wire.until is None:
         return
     is_open = wire.count is None and wire.null is None
@@ -176,7 +196,12 @@ def check_when(where: str, when: When, earlier: Mapping[str, n.Field]) -> None:
     require(
         is_number or not ordered, f"{where} depends on {name!r}, which is no number; write one_of= or leave it bare"
     )
+    for asked, values in (("one_of", when.one_of), ("none_of", when.none_of)):
+        given: Any = values
+        is_tuple = isinstance(given, tuple)
+        require(is_tuple, f"{where}: {asked} is a tuple, not {given!r}; write {asked}=({given!r},)")
     kind = None if is_inner else _compared(field.wire)
+    require(not when.prefix or kind in (None, str), f"{where} depends on {name!r}, which is no text; write one_of=")
     for value in (*when.one_of, *when.none_of) if kind else ():
         is_kind = isinstance(value, kind or object)
         said = f"{where} depends on {name!r}, which is never {value!r}; compare it with a {kind and kind.__name__}"

@@ -27,6 +27,8 @@ def holds(when: When, value: Any) -> bool:
         value = None
     if when.is_bare:
         return bool(value) != when.empty
+    if when.off:
+        return (0 if value is None else value) not in when.off
     number = value if isinstance(value, int) else 0
     seen = {value} if value is not None else {0, "", b""}
     asked = (

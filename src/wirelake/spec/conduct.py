@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, Literal
 from typing import Protocol as Interface
 
@@ -51,14 +52,14 @@ class When:
     empty: bool = False
     """The field is not set."""
 
-    @property
+    @cached_property
     def off(self) -> tuple[int, ...]:
         """The numbers of a field of the same structure for which it does not hold, if it says nothing else."""
         is_all = "." not in self.field and self == When(self.field, none_of=self.none_of)
         numbers = tuple(value for value in self.none_of if isinstance(value, int))
         return numbers if is_all and len(numbers) == len(self.none_of) else ()
 
-    @property
+    @cached_property
     def is_bare(self) -> bool:
         """Whether it asks only if the field is set, or is not."""
         return self == When(self.field, empty=self.empty)
@@ -142,7 +143,8 @@ class Matching:
     repeatable: frozenset[int] = frozenset()
     """Codes of requests that may be sent again while they are open: they continue what they began."""
     in_order: bool = False
-    """Each side replies in the order in which it was asked: the next reply belongs to the oldest open request."""
+    """Each side replies in the order in which it was asked: the next reply belongs to the oldest open request, where
+    messages have a correlation to the oldest one with the same."""
     shared: bool = False
     """Several open requests of one connection may have the same correlation."""
     inventing_side: Side | None = None

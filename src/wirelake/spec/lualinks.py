@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import nodes as n
-from .conduct import REPLY, REQUEST, Part
+from .conduct import REPLY, REQUEST, Part, Selection
 from .luachoices import Choices
 from .luawires import Wires
 from .roles import with_roles
@@ -34,7 +34,7 @@ class Links:
         path = role_path(cls, "correlation")
         if not any("group" in step for step in steps) or not (path or self.in_order):
             return {}
-        return {"correlation": None if self.in_order else path, "steps": steps}
+        return {"correlation": path, "in_order": self.in_order or None, "steps": steps}
 
     def _steps(self, cls: Any) -> Iterator[dict[str, Any]]:
         about = cls.__message__
@@ -45,17 +45,24 @@ class Links:
         for part in self.conduct.parts:
             if not part.messages or about["name"] in part.messages:
                 yield self._step(cls, part)
+        for quiet in self.conduct.no_reply:
+            if about["kind"] == "request" and (not quiet.messages or about["name"] in quiet.messages):
+                yield self._when(quiet)
 
     def _step(self, cls: Any, part: Part) -> dict[str, Any]:
-        when = [self.wires.condition(condition) for condition in part.conditions] or None
-        only = self.choices.only(part.only)
+        when = self._when(part)
         if part.part == REPLY:
-            return {"reply": True, "group": self._group(cls.__message__["code"]), "when": when, "only": only}
+            return {"reply": True, "group": self._group(cls.__message__["code"]), **when}
         if part.part != REQUEST:
-            return {"when": when, "only": only}
+            return when
         named = self.messages.get(part.reply)
         code = named.__message__["code"] if named is not None else cls.__message__["answer"]
-        return {**self._asks(code), "when": when, "only": only}
+        return {**self._asks(code), **when}
+
+    def _when(self, selection: Selection) -> dict[str, Any]:
+        """Return what says when a step counts."""
+        conditions = [self.wires.condition(condition) for condition in selection.conditions]
+        return {"when": conditions or None, "only": self.choices.only(selection.only)}
 
     def _asks(self, code: int | None) -> dict[str, Any]:
         """Return the step of a request, if a reply could be found."""

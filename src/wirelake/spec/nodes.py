@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
 
 from .conduct import Conduct, When
@@ -644,7 +645,7 @@ class Field:
     view_of: str = ""
     default: Any = ...
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The name in JSON and in error paths."""
         return self.json or self.name

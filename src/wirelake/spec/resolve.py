@@ -150,6 +150,11 @@ class Layout:
         return tuple(part for part in self.frame.parts if isinstance(part, n.Trailer | n.Until | n.Ends))
 
     @cached_property
+    def has_head(self) -> bool:
+        """Whether the frame says how long its head is."""
+        return any(isinstance(part, n.Head) for part in self.frame.parts)
+
+    @cached_property
     def has_plain_codes(self) -> bool:
         """Whether each message has one code of its own, in the usual frame."""
         return not (self.beginnings or self.takes_any or self.place)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from wirelake.spec import (
+from wirelake.spec import (  # noqa: F401 (some names are for mistakes)
     Code,
+    Escaped,
     Frame,
     IfLeft,
     Labels,
@@ -11,6 +12,7 @@ from wirelake.spec import (
     Magic,
     Message,
     Protocol,
+    Run,
     Size,
     Struct,
     be,

@@ -39,10 +39,10 @@ local function link_key(c, pinfo, step)
     return table.concat(key, "|")
 end
 
--- A reply with a correlation belongs to the latest request that has it, one without to the oldest that is open.
+-- A reply with a correlation belongs to the latest request that has it; in order, and without one, to the oldest.
 local function request_for(c, key)
     local waiting = requests[key] or {}
-    if c.message.correlation then return waiting[#waiting] end
+    if c.message.correlation and not c.message.in_order then return waiting[#waiting] end
     return table.remove(waiting, 1)
 end
 
@@ -58,7 +58,7 @@ local function note_link(c, pinfo, step, place)
         return
     end
     local waiting = requests[key]
-    if not waiting or c.message.correlation then waiting = {} end
+    if not waiting or (c.message.correlation and not c.message.in_order) then waiting = {} end
     waiting[#waiting + 1] = { number = pinfo.number, place = place }
     requests[key] = waiting
 end
