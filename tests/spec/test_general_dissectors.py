@@ -10,7 +10,7 @@ import pytest
 
 from tests.codec.declarations import made
 from tests.codec.exact_declarations import exact_protocol, lines_protocol
-from tests.codec.public_protocols import PROTOCOLS
+from tests.codec.test_public_protocols import PROTOCOLS
 from tests.spec.test_dissector import PORT, Capture, Tshark, damaged, judge, some_frames
 from wirelake.spec import (
     Code,

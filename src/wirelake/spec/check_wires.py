@@ -7,6 +7,7 @@ from typing import Any
 
 from . import nodes as n
 from .check_class import check_word, require
+from .conditions import conditions_of
 from .conduct import When
 
 SUM_BYTES: Mapping[str, int] = {
@@ -81,7 +82,11 @@ def size_given(wire: Any) -> Any:
 
 
 def check_since(where: str, name: str, wire: n.Length, earlier: Mapping[str, n.Field]) -> None:
-    """Refuse a length that counts from a field on that comes after it."""
+    """Refuse a length apart that is no integer, or that counts from a field on that comes after it."""
+    is_int = isinstance(wire.wire, n.Int)
+    require(
+        is_int, f"{where}: a length apart is an integer; write length(be.u16, of={wire.of!r}), or a field of its own"
+    )
     is_known = not wire.since or wire.since == name or wire.since in earlier
     require(is_known, f"{where}: the length counts from {wire.since!r} on, which does not come before it; name a field")
 
@@ -102,8 +107,9 @@ def check_by(where: str, field: n.Field, by: n.By, earlier: Mapping[str, n.Field
     require(is_number, f"{where} is sized by {name!r}, which is no number; name a number before it")
     require(by.per > 0, f"{where}: {by.per} units for one cannot be; write per=8")
     has_end = known.when is None or (isinstance(field.wire, n.Run) and field.wire.end)
-    same = known.when == field.when
-    require(has_end or same, f'{where} is sized by {name!r}, which may be absent; write end=b"..." or the same when=')
+    same = known.when == field.when or any(one == When(name) for one in conditions_of(field.when))
+    remedy = f'write when=When({name!r}), the same when=, or end=b"..."'
+    require(has_end or same, f"{where} is sized by {name!r}, which may be absent; {remedy}")
 
 
 def check_escapes(where: str, wire: n.Run[Any]) -> None:
@@ -226,3 +232,8 @@ def check_lines(line: n.Line, nodes: Iterable[Any]) -> None:
         early = next((f.name for f in words[:-1] if f.wire.all), None)
         where = f"{node.cls.__name__}.{early} takes all that is left of the line"
         require(early is None, f"{where}, so no word can follow it; write it behind the others")
+        if node.codes[0] == n.OTHER:
+            first = words[0] if words else None
+            is_word = first is not None and first.name == line.code and not (first.wire.optional or first.wire.number)
+            where = f"{node.cls.__name__} takes any {line.code}, so its first word is a field for it"
+            require(is_word, f'{where}; write {line.code}: str = field(word("[A-Z]+", "{line.code_rule}"))')

@@ -341,9 +341,10 @@ class _StructMeta(msgspec.StructMeta):
                 del ns[key]
             else:
                 ns[key] = declared.default
-            if isinstance(declared.wire, n.Length | n.WireOnly):
-                ns.get("__annotations__", {}).pop(key, None)  # on the wire only, even if someone gave it a type
         ns |= {key: property(partial(derive, made.how), doc=made.doc) for key, made in computed.items()}
+        unwritten = [key for key, declared in own.items() if isinstance(declared.wire, n.Length | n.WireOnly)]
+        for key in (*unwritten, *computed):
+            ns.get("__annotations__", {}).pop(key, None)  # no part of the record, even if someone gave it a type
         limits = kwargs.pop("limits", ())
         cls: Any = _made(partial(super().__new__, mcls, name, bases, ns, frozen=True), name, kwargs)
         cls.__wire_fields__ = _with_inherited(bases, "__wire_fields__", own)

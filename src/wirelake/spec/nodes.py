@@ -457,13 +457,15 @@ class Masked:
 class Lookup:
     """What a list says under a key: the second field, or ``value``, of its first element whose first field is ``key``.
 
-    ``number``: it is text that is a number.
+    ``number``: it is text that is a number. ``fold``: capitals of the key do not matter, nor do blanks around keys and
+    values, as in header lines of HTTP.
     """
 
     field: str
     key: Any
     value: str = ""
     number: bool = False
+    fold: bool = False
 
 
 Lengths = FrameLength | PayloadLength | LengthOf

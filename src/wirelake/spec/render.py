@@ -135,7 +135,8 @@ def _frame_rows(made: Layout) -> Iterator[Row]:
             case n.Ends(most=most):
                 yield "", "", "", f"the frame ends with its last field; at most {most} bytes"
             case n.Line(separator=separator, end=end, window=window, code=code):
-                yield code, "word", "dynamic", f"one of {', '.join(node.word for node in made.nodes)}"
+                known = f"one of {', '.join(node.word for node in made.nodes if node.word)}"
+                yield code, "word", "dynamic", f"{known}, or any other" if made.takes_any else known
                 joined = f"words joined by {separator.decode()!r}, ended by {end.decode()!r}"
                 yield "line", "text", f"< {window}", joined
             case _:

@@ -48,11 +48,29 @@ local function bytes_of(c, found)
     return found
 end
 
+-- What is between the blanks around a text.
+local function trimmed(text)
+    return text:match("^[ \t]*(.-)[ \t]*$")
+end
+
+local function is_key(c, how, given)
+    local found = bytes_of(c, given)
+    if not how.fold or type(found) ~= "string" then return found == how.key end
+    return trimmed(found):lower() == trimmed(how.key):lower()
+end
+
 -- What a list says under a key; nothing if it says nothing.
 local function look_up(c, how, scope)
     local list = scope[how.field]
     for _, element in ipairs(list and list.items or {}) do
-        if bytes_of(c, element[how.first]) == how.key then return element[how.value] end
+        if is_key(c, how, element[how.first]) then
+            local said = element[how.value]
+            local text = how.fold and bytes_of(c, said)
+            if type(text) ~= "string" then return said end
+            local inner = trimmed(text)
+            local lead = said.meant and 0 or #text:match("^[ \t]*")
+            return { at = said.at + lead, length = said.meant and said.length or #inner, is_text = said.is_text, meant = said.meant and inner }
+        end
     end
 end
 
