@@ -59,6 +59,12 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "A.n: a length apart is an integer": lambda: declared(
         M("A", code=1, n=s.length(s.digits(b";"), of="x"), x=s.field(s.blob("n")))
     ),
+    "A.x: higher bytes announce wider integers": lambda: declared(
+        M("A", code=1, x=s.field(s.compact({254: s.be.u32, 255: s.be.u16})))
+    ),
+    "A.x: bytes announce integers without sign": lambda: declared(
+        M("A", code=1, x=s.field(s.compact({255: s.be.i32})))
+    ),
     "A.x, tag 1 is a field, not a wire type": lambda: declared(
         M("A", code=1, x=s.field(s.choice(s.u8, {1: s.constant(b"hi")})))
     ),

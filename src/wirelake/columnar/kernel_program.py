@@ -390,8 +390,10 @@ class Lowering:
                     raise Unsupported("64 bits of an integer")
                 packed = whole.size | shift << 8 | width << 16 | size_of(wire) << 24
                 self.emit(k.BITS, slot, packed, *_ranged(whole), register)
-            case n.Varint() | n.Digits() if getattr(wire, "size", 0) or getattr(wire, "ber", False):
-                raise Unsupported("a length of ASN.1, or digits of a fixed number")
+            case n.Digits(size=size) if size:
+                raise Unsupported("digits of a fixed number")
+            case n.Varint(ber=ber, wider=wider) if ber or wider:
+                raise Unsupported("a number whose first byte says how many follow")
             case n.Varint(most_bytes=most_bytes):
                 self.emit(k.VARINT, slot, most_bytes, _varint_flags(wire), 0, 0, register)
             case n.Digits(low=low, high=high, end=end):
@@ -784,7 +786,7 @@ class Lowering:
                     match wire:
                         case n.Int():
                             row = [f.SIZE_WHOLE if whole else f.SIZE_AFTER, wire.size, _flags(wire), *limits]
-                        case n.Varint(most_bytes=most_bytes, ber=False):
+                        case n.Varint(most_bytes=most_bytes, ber=False, wider=()):
                             row = [f.VARINT, 1, _varint_flags(wire) | whole, *limits, most_bytes]
                         case n.Digits(low=low, high=high, end=end) if end:
                             digits, flags = _digits_limits(wire)

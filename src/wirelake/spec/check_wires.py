@@ -24,6 +24,12 @@ def check_number(where: str, wire: Any) -> None:
         most: Any = wire.most_bytes
         is_size = isinstance(most, int) and (2 if wire.ber else 1) <= most <= _MOST_VARINT
         require(is_size, f"{where}: a varint has 1 to {_MOST_VARINT} bytes, not {most!r}; write varint(4)")
+        sizes = [inner.size for _, inner in wire.wider]
+        grows = sizes == sorted(set(sizes)) and all(0 < byte < 256 for byte, _ in wire.wider)
+        remedy = "write compact({0xFD: le.u16, 0xFE: le.u32, 0xFF: le.u64})"
+        require(grows, f"{where}: higher bytes announce wider integers; {remedy}")
+        is_plain = all(n.limits(inner) == (0, (1 << 8 * inner.size) - 1) for _, inner in wire.wider)
+        require(is_plain, f"{where}: bytes announce integers without sign and limits; {remedy}")
         return
     require(isinstance(wire.end, bytes), f'{where}: digits end with bytes, not {wire.end!r}; write digits(b" ")')
     size: Any = wire.size

@@ -66,6 +66,12 @@ def ber(most_bytes: int = 5) -> n.Varint:
     return n.Varint(most_bytes, ber=True)
 
 
+def compact(wider: Mapping[int, n.Int], *, lenient: bool = False) -> n.Varint:
+    """An integer in one byte, unless that byte is one of these, which announce a wider one behind them."""
+    known = tuple(sorted(wider.items()))
+    return n.Varint(1 + max((wire.size for _, wire in known), default=0), lenient=lenient, wider=known)
+
+
 def digits(
     end: bytes | int,
     low: int = 0,
@@ -418,6 +424,8 @@ def _numbered(about: Mapping[str, Any]) -> dict[str, Any]:
     match code:
         case str():
             return {"codes": (code.encode(),), "code": crc32(code.encode()) >> 1, "word": about["word"] or code}
+        case tuple() if any(part >> 16 for part in code):
+            return {"codes": code, "code": crc32(repr(code).encode()) >> 1}
         case tuple():
             number = 0
             for part in code:

@@ -7,6 +7,7 @@ from wirelake.spec import When
 from wirelake.spec.conduct import Conduct, Matching
 
 Z = s.text(b"\0")
+INTEGER = s.compact({0xFC: s.le.u16, 0xFD: s.le.u24, 0xFE: s.le.u64})
 
 
 class Handshake(s.Message, code=10, frame="greeting", kind="control", sent_by="server"):
@@ -63,12 +64,16 @@ class FromServer(s.Message, sent_by="server", frame="server"):
 
 
 class Ok(FromServer, code=0, kind="response"):
-    affected: bytes = s.field(s.rest)
+    affected: int = s.field(INTEGER)
+    inserted: int = s.field(INTEGER)
+    state: int = s.field(s.le.u16)
+    warnings: int = s.field(s.le.u16)
+    more: bytes = s.field(s.rest)
 
 
 class Error(FromServer, code=0xFF, kind="response", failure=True):
     error: int = s.field(s.le.u16, role="status")
-    state: bytes = s.field(s.fixed(6))
+    marked: bytes = s.field(s.fixed(6))
     text: str = s.field(s.rest_text)
 
 
