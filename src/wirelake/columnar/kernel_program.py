@@ -564,7 +564,7 @@ class Lowering:
         numbers = [*when.one_of, *when.none_of]
         if when.prefix or not all(isinstance(number, int) for number in numbers):
             raise Unsupported("a condition on what is no number")
-        if any(abs(number) >> 63 for number in (*numbers, when.least or 0, when.most or 0)):
+        if any(abs(number) >> 63 for number in (*map(int, numbers), when.least or 0, when.most or 0)):
             raise Unsupported("a condition on more than 63 bits")
         bare = 2 if when.empty else int(when.is_bare)
         least = when.least if when.least is not None else -NO_LIMIT
