@@ -95,6 +95,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "bits": 'Flags = struct("Flags", high=field(bits(u8, 4, 4)), low=field(bits(u8, 0, 4)))\n'
         'read(nested(Flags), b"\\x21").high',
         "ber": 'wire = ber()\nread(wire, b"\\x82\\1\\0")',
+        "compact": 'wire = compact({0xFD: le.u16, 0xFE: le.u32})\nread(wire, b"\\xfd\\0\\1")',
         "varint": 'wire = varint(4)\nread(wire, b"\\xac\\x02")',
         "digits": 'wire = digits(b";", -99, 99)\nread(wire, b"-7;")',
         "within": 'wire = within(u8, 1, 5, "level")\nread(wire, b"\\3")',

@@ -11,6 +11,7 @@ import pytest
 
 from tests.vectors.load import PROTOCOLS, invalid, valid
 from wirelake import decode
+from wirelake import spec as s
 from wirelake.codec.encoder import encode_frame
 from wirelake.codec.json import error_json, from_json, to_json
 from wirelake.errors import DecodeError, EncodeError
@@ -180,3 +181,13 @@ def test_an_odd_object_gives_bytes_or_an_encode_error_and_nothing_else(protocol:
 def test_what_is_no_object_is_refused(given: Any) -> None:
     with pytest.raises(EncodeError):
         from_json(layout(load("casual")), given)
+
+
+def test_a_structure_that_is_absent_stays_absent() -> None:
+    pair = s.struct("Pair", x=s.field(s.u8), y=s.field(s.u8))
+    pairs = s.message("Pairs", code=1, k=s.field(s.u8), pair=s.optional(s.nested(pair), when=s.When("k")))
+    frame = s.Frame((s.Size("length", s.u8, counts="after"), s.Code("type", s.u8)))
+    protocol = s.declare(s.Protocol("pairs", "Pairs", frame, (pairs,)))
+    for data in (b"\2\1\0", b"\4\1\1\2\3"):
+        message = decode(protocol, data)
+        assert encode_frame(message.layout, from_json(message.layout, message.to_json())) == data

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+import wirelake
+from wirelake import spec as s
 from wirelake.codec.lines import compile_line
 from wirelake.codec.walk import walk
 from wirelake.errors import DecodeError
@@ -64,3 +66,16 @@ def test_a_payload_that_is_not_json_raises() -> None:
     frame = b"publish:a.b:1.0.0\n{"
     with pytest.raises(DecodeError, match="payload_json"):
         decoder(BARE)(frame, len(frame))
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_word_that_is_missing_is_a_fault_wherever_a_line_may_be_short(skip: bool) -> None:
+    name = s.word("[a-z]+", "name")
+    put = s.message("Put", code=1, word="put", name=s.field(name), more=s.optional(s.word("x", "more", optional=True)))
+    line = s.Line(b" ", b"\n", 80, 1, None, code="verb", code_rule="verb", skip=skip)
+    protocol = s.declare(s.Protocol("puts", "Puts", s.Frame((line, s.Ends(99))), (put,)))
+    assert wirelake.decode(protocol, b"put a\n").name == "a"
+    with pytest.raises(DecodeError) as caught:
+        wirelake.decode(protocol, b"put\n")
+    assert (caught.value.rule, caught.value.path) == ("missing_fields", "name")
+    assert wirelake.columnar.decode(protocol, b"put\nput b\n").records["name"].to_pylist() == ["b"]

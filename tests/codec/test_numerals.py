@@ -6,7 +6,7 @@ import pytest
 
 from wirelake.codec.numerals import bits_of, read_numeral, write_numeral
 from wirelake.errors import BadValue, DecodeError, EncodeError, Incomplete
-from wirelake.spec import ber, bits, digits, u8, varint
+from wirelake.spec import be, ber, bits, compact, digits, le, u8, varint
 from wirelake.spec import nodes as n
 
 LOW_FIRST = {0: "00", 127: "7f", 128: "8001", 300: "ac02", 16383: "ff7f", 16384: "808001", 268435455: "ffffff7f"}
@@ -117,3 +117,36 @@ def test_digits_of_a_fixed_number_have_zeros_before_them() -> None:
         read_numeral(digits(3), b"0x7", 0, 3, "")
     with pytest.raises(EncodeError):
         write_numeral(digits(3), 1000, "")
+
+
+BITCOIN, MYSQL = compact({0xFD: le.u16, 0xFE: le.u32, 0xFF: le.u64}), compact({252: le.u16, 253: le.u24, 254: be.u64})
+
+
+@pytest.mark.parametrize(
+    ("wire", "value", "written"),
+    [
+        (BITCOIN, 252, "fc"),
+        (BITCOIN, 253, "fdfd00"),
+        (BITCOIN, 515, "fd0302"),
+        (BITCOIN, 1 << 16, "fe00000100"),
+        (BITCOIN, (1 << 63) - 1, "ffffffffffffffff7f"),
+        (MYSQL, 251, "fb"),
+        (MYSQL, 1 << 16, "fd000001"),
+        (MYSQL, 1 << 24, "fe0000000001000000"),
+    ],
+)
+def test_a_byte_announces_how_wide_a_number_is(wire: n.Varint, value: int, written: str) -> None:
+    raw = bytes.fromhex(written)
+    assert write_numeral(wire, value, "") == raw
+    assert read_numeral(wire, raw + b"x", 0, len(raw) + 1, "") == (value, len(raw))
+    for size in range(len(raw)):
+        with pytest.raises(Incomplete):
+            read_numeral(wire, raw[:size], 0, size, "")
+
+
+@pytest.mark.parametrize(
+    ("wire", "raw"), [(BITCOIN, "fdfc00"), (BITCOIN, "feffff0000"), (BITCOIN, "ff" * 9), (MYSQL, "ff0000")]
+)
+def test_other_bytes_announce_nothing(wire: n.Varint, raw: str) -> None:
+    with pytest.raises(BadValue):
+        read_numeral(wire, bytes.fromhex(raw), 0, len(raw) // 2, "")

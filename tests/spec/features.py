@@ -384,6 +384,80 @@ talk(
 )
 
 
+WORD = s.word("[A-Z]{1,8}", "verb")
+talk(
+    "any first word",
+    s.Line(b" ", b"\r\n", 80, 1, None, "verb", "verb", fold=True, skip=True),
+    s.Ends(999),
+    fields={"number": s.field(s.number("([0-9]{1,5})", "number", 0, 65535), "which", role="correlation")},
+    asked={"word": "ASK"},
+    told={"word": "TELL"},
+    more=(
+        made(
+            s.Message,
+            "Other",
+            {"verb": s.field(WORD), "rest": s.optional(s.word(".+", "rest", all=True, optional=True))},
+            code=s.OTHER,
+        ),
+    ),
+)
+talk(
+    "a header whatever its capitals, a body if it says a length",
+    *ENDING,
+    fields=each(
+        headers=HEADERS,
+        size=s.derived(Lookup("headers", "Length", number=True, fold=True)),
+        host=s.derived(Lookup("headers", "Host", fold=True)),
+        body=s.optional(s.blob("size"), when=When("size")),
+    ),
+)
+talk(
+    "rests that exclude each other",
+    fields=each(
+        k=s.u8,
+        x=s.optional(s.rest, when=When("k", one_of=(1, 2))),
+        y=s.optional(s.rest_text, when=When("k", least=100)),
+        z=s.optional(s.be.u32, when=When("k", one_of=(3, 4, 5))),
+    ),
+)
+COMPACT = s.compact({0xFC: s.le.u16, 0xFD: s.be.u24, 0xFF: s.le.u64})
+talk(
+    "numbers whose first byte says how many follow",
+    s.Code("kind", s.u8),
+    s.Size("size", COMPACT, counts="after"),
+    fields=each(
+        a=COMPACT,
+        b=s.compact({255: s.be.u32}, lenient=True),
+        c=s.blob(COMPACT),
+        d=s.many(s.u8, COMPACT),
+        e=s.sized(COMPACT, s.many(s.be.u16, None)),
+    ),
+)
+for order, number in (("be", s.be.u64), ("le", s.le.u64)):
+    talk(
+        f"a bitmap of what follows, {order}",
+        fields=each(
+            bitmap=number,
+            **{f"x{i}": s.optional(s.u8, when=When("bitmap", bits=1 << i)) for i in (0, 1, 31, 32, 62, 63)},
+        ),
+    )
+talk(
+    "conditions on 64 bits",
+    fields=each(
+        k=s.be.u64,
+        x=s.optional(s.u8, when=When("k", least=3)),
+        y=s.optional(s.u8, when=When("k", most=200)),
+    ),
+)
+talk(
+    "code of wide parts",
+    *(s.Code(name, s.be.u32) for name in "abc"),
+    SIZED[0],
+    asked={"code": (1 << 30, 0, 0), "answer": "tell"},
+    told={"code": (1 << 29, 0, 0)},
+)
+
+
 def alone() -> s.Protocol:
     record = made(s.Message, "Alone", each(x=s.text(b" "), y=s.rest), code=0)
     return s.declare(s.Protocol("alone", "One message", s.Frame((s.Size("n", s.u8, counts="after"),)), (record,)))
@@ -429,7 +503,19 @@ RECIPES = {
     "commands with words, of which some may be missing, and data behind the line": ("commands of words",),
     "a code that is text; of several parts; above 31 bits": ("code as text", "code of two parts", "code of 64 bits"),
     "the same code for another message of the other side": ("another layout per direction",),
-    "messages with a code that is not declared": ("a message for other codes", "any code, before the length"),
+    "messages with a code that is not declared, or with another first word": (
+        "a message for other codes",
+        "any code, before the length",
+        "any first word",
+    ),
+    "a header whatever its capitals and the blanks around it, as in HTTP; a body only if it says a length": (
+        "a header whatever its capitals, a body if it says a length",
+    ),
+    "an integer in one byte, or in more behind a byte that says so, as in Bitcoin and MySQL": (
+        "numbers whose first byte says how many follow",
+    ),
+    "a bitmap of the fields that follow": ("a bitmap of what follows, be", "a bitmap of what follows, le"),
+    "a code of so many bytes, with zeros behind it": ("code of wide parts",),
     "a first message, or any other, in a frame of its own": ("a first message in a frame of its own",),
     "frames that only one side sends": ("a frame for each side",),
     "one message, so no code": ("one message, without a code",),
@@ -444,7 +530,7 @@ RECIPES = {
     "the code as some bits, other bits as fields of the message": ("code as bits",),
     "an integer of the header as a field of the message": ("a field of the header, u24",),
     "a field that depends on an earlier one": ("condition on bits", "condition on a value", "several conditions"),
-    "a choice by an earlier value": ("tagged union by an earlier value",),
+    "a choice by an earlier value": ("tagged union by an earlier value", "rests that exclude each other"),
     "bytes that begin a frame, or stand anywhere in its header": ("magic behind the length",),
     "floating-point numbers, of either byte order": ("floats",),
     "bytes that are always the same": ("constants",),

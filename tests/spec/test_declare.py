@@ -212,3 +212,13 @@ def test_a_deferred_function_is_imported_when_it_is_called() -> None:
     deferred("heapq", "heapify")(values)
     assert values == [1, 2]
     assert pickle.loads(pickle.dumps(began)).args == began.args
+
+
+def test_a_computed_value_may_be_annotated() -> None:
+    class Annotated(Message, code=1):
+        data: bytes = field(text(u8))
+        size: int = derived(LengthOf("data"), "its length")
+
+    made = Annotated(data="abc")
+    assert made.size == 3
+    assert "size" not in Annotated.__struct_fields__

@@ -68,7 +68,9 @@ class Detector:
     def _broken(self, claims: list[int], possible: list[int]) -> Verdict:
         """Return the verdict of a header that is cut off, or that one layout reads at most."""
         if len(possible) == 1:
-            return Verdict(self._layouts[possible[0]], False, max(claims[possible[0]], 0))
+            length = claims[possible[0]]
+            # A header that is cut off may yet turn out wrong, and then another one may have been read further.
+            return Verdict(self._layouts[possible[0]], length == UNKNOWN, max(length, 0))
         if possible:
             return Verdict(None, wait=True)
         # Wrong in all of them: one that reads further than the others was proved before it failed.

@@ -281,13 +281,17 @@ class _Writer:
             raise EncodeError(detail, rule="body_limit", path="body")
 
     def _line(self, line: n.Line) -> bytes:
-        words = [self.node.word]
+        words = [self.node.word] if self.node.codes[0] != n.OTHER else []
         for field in self.node.fields:
             if isinstance(field.wire, n.Word):
                 self.where = field.key
                 value = getattr(self.message, field.name)
                 if value is not None or not line.skip or not field.wire.optional:
                     words.append(self._word(line, field.wire, value, field.key))
+        named = self.layout.said(words[0], line.fold)
+        if named is not self.node:
+            detail = f"{words[0]!r} is the word of {named.name if named else 'no message'}"
+            raise EncodeError(detail, rule=line.code_rule, path=line.code)
         while len(words) > line.fewest and words[-1] == "":
             words.pop()
         raw = line.separator.join(word.encode("utf-8") for word in words)

@@ -279,6 +279,8 @@ def plausible(layout: Layout, data: Buffer, start: int, end: int) -> bool | None
 def _plausible_line(layout: Layout, data: Buffer, start: int, frame_end: int, end: int) -> bool | None:
     """Whether one of the messages' words, with its separator, begins here."""
     line = next(p for p in layout.frame.parts if isinstance(p, n.Line))
+    if layout.takes_any:
+        return True
     undecided = False
     for node in layout.nodes:
         word = node.word.encode() + line.separator

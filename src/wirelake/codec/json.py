@@ -74,7 +74,7 @@ def show_fields(message: Any, node: MessageNode, layout: Layout) -> dict[str, An
         if layout.protocol.options[option].auto:
             fields[option] = value
     line = next((p for p in layout.at(node).frame.parts if isinstance(p, n.Line)), None)
-    if line is not None:
+    if line is not None and node.word:
         fields[line.code] = node.word
     looked = looked_into(message)
     body_absent = node.body is not None and getattr(message, node.body.name) is None

@@ -32,6 +32,8 @@ def highest(wire: n.Varint | n.Digits) -> int:
     """Return the highest number that it can be."""
     if isinstance(wire, n.Digits):
         return wire.high
+    if wire.wider:
+        return n.limits(wire)[1]
     bits = 8 * max(0, wire.most_bytes - 1) if wire.ber else 7 * wire.most_bytes
     return min((1 << bits) - 1, (1 << 63) - 1) if bits else 127
 
@@ -49,6 +51,8 @@ def read_numeral(wire: n.Varint | n.Digits, data: Buffer, start: int, stop: int,
 def _varint(wire: n.Varint, data: Buffer, start: int, stop: int, path: str) -> tuple[int, int]:
     if wire.ber:
         return _ber(wire, data, start, stop, path)
+    if wire.wider:
+        return _wider(wire, data, start, stop, path)
     value, size = 0, 0
     while True:
         if size == wire.most_bytes:
@@ -83,6 +87,24 @@ def _ber(wire: n.Varint, data: Buffer, start: int, stop: int, path: str) -> tupl
     if value > highest(wire) or (not wire.lenient and write_numeral(wire, value, path)[0] != first):
         raise BadValue(f"{value} is not written in {size} bytes", rule="varint", path=path, offset=0)
     return value, start + 1 + size
+
+
+def _wider(wire: n.Varint, data: Buffer, start: int, stop: int, path: str) -> tuple[int, int]:
+    if start >= stop:
+        raise _more(path, 0)
+    first = data[start]
+    if first < wire.wider[0][0]:
+        return first, start + 1
+    inner = dict(wire.wider).get(first)
+    if inner is None:
+        raise BadValue(f"{first:#04x} begins no number", rule="varint", path=path, offset=0)
+    end = start + 1 + inner.size
+    if end > stop:
+        raise _more(path, stop - start)
+    value = int.from_bytes(data[start + 1 : end], "little" if inner.little else "big")
+    if value > highest(wire) or (not wire.lenient and write_numeral(wire, value, path)[0] != first):
+        raise BadValue(f"{value} is not written in {inner.size} bytes", rule="varint", path=path, offset=0)
+    return value, end
 
 
 def _digits(wire: n.Digits, data: Buffer, start: int, stop: int, path: str) -> tuple[int, int]:
@@ -155,8 +177,13 @@ def write_numeral(wire: n.Varint | n.Digits, value: int, path: str) -> bytes:
     if wire.ber and 0 <= value <= highest(wire):
         raw = value.to_bytes(max(1, -(-value.bit_length() // 8)), "big")
         return raw if value < 0x80 else bytes([0x80 | len(raw)]) + raw
+    if wire.wider and 0 <= value <= highest(wire):
+        if value < wire.wider[0][0]:
+            return bytes([value])
+        first, inner = next((byte, inner) for byte, inner in wire.wider if value < 1 << 8 * inner.size)
+        return bytes([first]) + value.to_bytes(inner.size, "little" if inner.little else "big")
     groups = [value >> shift & 0x7F for shift in range(0, max(value.bit_length(), 1), 7)]
-    if value < 0 or len(groups) > wire.most_bytes:
+    if value < 0 or len(groups) > wire.most_bytes or wire.wider:
         raise EncodeError(f"{value} does not fit in {wire.most_bytes} bytes of 7 bits", rule="varint", path=path)
     ordered = groups[::-1] if wire.high_first else groups
     return bytes([group | 0x80 for group in ordered[:-1]] + ordered[-1:])

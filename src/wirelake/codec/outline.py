@@ -299,6 +299,8 @@ def _loose_parts(layout: Layout) -> bytes:
                 pattern += _any_of(code_bytes(part, code) for code in layout.by_code)
             case n.Code(wire=n.Bits(wire=n.Int(size=1)) as bits):
                 return pattern + _one_byte_of(byte for byte in range(256) if bits_of(bits, byte) in layout.by_code)
+            case n.Line() if layout.takes_any:
+                break
             case n.Line(separator=separator, end=end):
                 words = _any_of(node.word.encode() for node in layout.nodes)
                 return pattern + (b"(?i:" + words + b")" if part.fold else words) + _any_of((separator, end))

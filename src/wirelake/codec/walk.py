@@ -743,23 +743,27 @@ class Reader:
         if line.most is not None and count > line.most:
             at = self.words[line.most][0]
             raise self.bad(f"{count} fields, at most {line.most} are allowed", "extra_fields", "", at)
-        at, raw = self.words.pop(0)
+        at, raw = self.words[0]
         given = raw.decode("utf-8", "replace")
-        for node in self.layout.nodes:
-            if node.word == given or (line.fold and node.word.lower() == given.lower()):
-                self._see(line.code, at, len(raw), node.word, "word")
-                self.at = end + len(line.end)
-                if line.skip:
-                    self.skips = True
-                    self.words_needed = sum(isinstance(f.wire, n.Word) and not f.wire.optional for f in node.fields)
-                return node
-        raise self.bad(f"{given!r} is no {line.code}", line.code_rule, line.code, at)
+        node = self.layout.said(given, line.fold)
+        if node is None:
+            raise self.bad(f"{given!r} is no {line.code}", line.code_rule, line.code, at)
+        if node.codes[0] != n.OTHER:
+            self.words.pop(0)
+            self._see(line.code, at, len(raw), node.word, "word")
+        self.at = end + len(line.end)
+        if line.skip:
+            self.skips = True
+            self.words_needed = sum(isinstance(f.wire, n.Word) and not f.wire.optional for f in node.fields)
+        return node
 
     def _word(self, wire: n.Word[Any], path: str) -> Any:
         if self.skips and self._is_left_out(wire, path):
             return UNSET
-        if not self.words:
+        if not self.words and wire.optional:
             return UNSET
+        if not self.words:
+            raise self.bad(f"{path} is missing", "missing_fields", path)
         at, raw = self.words.pop(0)
         if wire.all:
             raw = self.data[at : self.words[-1][0] + len(self.words[-1][1])] if self.words else raw

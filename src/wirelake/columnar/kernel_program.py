@@ -275,6 +275,8 @@ class Lowering:
         self._tail()
         scope: Scope = {}
         self._kept(node, scope)
+        for kept in (x for x in node.fields if x.name in in_frame):
+            scope |= _unsigned(kept)
         rest = tuple(x for x in node.fields if not x.view_of and x.name not in in_frame)
         body = next((x for x in rest if isinstance(x.wire, n.Body)), None)
         plain: list[n.Field] = []
@@ -390,8 +392,10 @@ class Lowering:
                     raise Unsupported("64 bits of an integer")
                 packed = whole.size | shift << 8 | width << 16 | size_of(wire) << 24
                 self.emit(k.BITS, slot, packed, *_ranged(whole), register)
-            case n.Varint() | n.Digits() if getattr(wire, "size", 0) or getattr(wire, "ber", False):
-                raise Unsupported("a length of ASN.1, or digits of a fixed number")
+            case n.Digits(size=size) if size:
+                raise Unsupported("digits of a fixed number")
+            case n.Varint(ber=ber, wider=wider) if ber or wider:
+                raise Unsupported("a number whose first byte says how many follow")
             case n.Varint(most_bytes=most_bytes):
                 self.emit(k.VARINT, slot, most_bytes, _varint_flags(wire), 0, 0, register)
             case n.Digits(low=low, high=high, end=end):
@@ -504,6 +508,9 @@ class Lowering:
                     raise Unsupported("a field that depends on one that is always there")
                 tests, target = [self.emit(k.WHEN, -1, known, self._condition(When(name)))], 4
             case When() | n.Every() if all(one.field in scope for one in conditions_of(when)):
+                ranges = (one.field for one in conditions_of(when) if one.least is not None or one.most is not None)
+                if any(f"unsigned {name}" in scope for name in ranges):
+                    raise Unsupported("a range of 64 bits without a sign")
                 asked_of = [(scope[one.field], self._condition(one)) for one in conditions_of(when)]
                 tests, target = [self.emit(k.WHEN, -1, *each) for each in asked_of], 4
             case _:
@@ -547,6 +554,7 @@ class Lowering:
             self.emit(k.SUM, -1, _SUMS[declared.wire.kind], wire.size, _flags(wire), begin)
         elif declared.name in asked:
             scope[declared.name] = self.register(place + declared.name)
+            scope |= _unsigned(declared)
             self._value(declared.wire, made, declared.name, scope, scope[declared.name])
         else:
             self._value(declared.wire, made, declared.name, scope)
@@ -556,11 +564,13 @@ class Lowering:
         numbers = [*when.one_of, *when.none_of]
         if when.prefix or not all(isinstance(number, int) for number in numbers):
             raise Unsupported("a condition on what is no number")
+        if any(abs(number) >> 63 for number in (*map(int, numbers), when.least or 0, when.most or 0)):
+            raise Unsupported("a condition on more than 63 bits")
         bare = 2 if when.empty else int(when.is_bare)
         least = when.least if when.least is not None else -NO_LIMIT
         most = when.most if when.most is not None else NO_LIMIT
         start = len(self.cells)
-        self.cells += [least, most, when.bits, bare, len(when.one_of), *map(int, when.one_of)]
+        self.cells += [least, most, _wrapped(when.bits), bare, len(when.one_of), *map(int, when.one_of)]
         self.cells += [len(when.none_of), *map(int, when.none_of)]
         return start
 
@@ -784,7 +794,7 @@ class Lowering:
                     match wire:
                         case n.Int():
                             row = [f.SIZE_WHOLE if whole else f.SIZE_AFTER, wire.size, _flags(wire), *limits]
-                        case n.Varint(most_bytes=most_bytes, ber=False):
+                        case n.Varint(most_bytes=most_bytes, ber=False, wider=()):
                             row = [f.VARINT, 1, _varint_flags(wire) | whole, *limits, most_bytes]
                         case n.Digits(low=low, high=high, end=end) if end:
                             digits, flags = _digits_limits(wire)
@@ -872,6 +882,15 @@ def _content(wire: n.Run[Any]) -> tuple[int, int, int, int]:
     most = wire.most if wire.most is not None else NO_LIMIT
     absent = k.MAY_BE_EMPTY if wire.null_if_empty or wire.absent_if_empty else 0
     return content, wire.least, most, absent
+
+
+def _unsigned(declared: n.Field) -> Scope:
+    """Return a mark for a number that registers may hold as a negative one."""
+    match declared.wire:
+        case n.Int(size=8, signed=False):
+            return {f"unsigned {declared.name}": 1}
+        case _:
+            return {}
 
 
 def _wrapped(code: int) -> int:

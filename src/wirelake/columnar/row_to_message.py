@@ -50,6 +50,7 @@ def node_of(layout: Layout, row: Mapping[str, Any]) -> MessageNode:
     ):
         if given is not None:
             found = next(filter(is_it, layout.messages.values()), None)
+            found = found or (layout.other(word) if given is word else None)
             if found is None:
                 raise EncodeError(
                     f"{given!r} is not a message of {layout.protocol.name}", rule="unknown_message", path="message"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from random import Random
 from typing import Any, NamedTuple, assert_never
 
@@ -504,6 +506,9 @@ def field_step(field: n.Field, make: Maker, fields: tuple[n.Field, ...]) -> Step
     if name in sizes(fields):
         make = _small(field.wire, make)
     off = next((f.when.off for f in fields if isinstance(f.when, When) and f.when.field == name and f.when.off), None)
+    masks = {one.bits for later in fields for one in conditions_of(later.when) if one.field == name and one.bits}
+    if len(masks) > _FEW_BITS:
+        make = _bitmap(make, tuple(sorted(masks)))
     draw_value = make if off is None else _switch(make, off)
 
     def put(draw: Draw, values: Values) -> None:
@@ -519,6 +524,21 @@ def field_step(field: n.Field, make: Maker, fields: tuple[n.Field, ...]) -> Step
         values[NOTHING_LEFT] = True
 
     return put_if_left if isinstance(field.when, n.IfLeft) else conditional(field, put)
+
+
+_FEW_BITS = 4
+"""More bits that announce fields are a bitmap."""
+
+
+def _bitmap(make: Maker, masks: tuple[int, ...]) -> Maker:
+    """Bits each of which announces a field: most are set, for a number of any size has few of them."""
+
+    def draw_bits(draw: Draw) -> Any:
+        if draw.rng.random() < 0.1:
+            return make(draw)
+        return reduce(or_, (mask for mask in masks if draw.rng.random() < 0.7), 0)
+
+    return draw_bits
 
 
 def _switch(make: Maker, off: tuple[int, ...]) -> Maker:

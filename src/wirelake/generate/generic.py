@@ -166,7 +166,7 @@ class _Talk:
             message = self._message(node)
             if path and isinstance(path[0], n.Lookup) and _read(message, path) is None:
                 message = _write(message, path, _numbered(node, path[0], self.stage.rng.randrange(1 << 20)))
-            if not path or _read(message, path) not in self.used:
+            if not path or _read(message, path) not in (*self.used, _absent(node, path)):
                 break
         if path:
             self.used.append(_read(message, path))
@@ -288,9 +288,21 @@ class _Talk:
         return self.stage.pick(others) if others else None
 
     def _reply_with(self, node: MessageNode, correlation: Any) -> Any:
-        message = self._message(node)
         path = _place(node, "correlation")
-        return _write(message, path, correlation) if path and correlation is not None else message
+        for _ in range(_TRIES):
+            message = self._message(node)
+            if not path or _read(message, path) is not _absent(node, path):
+                break
+        is_there = path and _read(message, path) is not _absent(node, path)
+        return _write(message, path, correlation) if is_there and correlation is not None else message
+
+
+def _absent(node: MessageNode, path: tuple[Any, ...]) -> Any:
+    """Return what a field is that its condition leaves out; of one that is always there, what no field is."""
+    return None if not isinstance(path[0], n.Lookup) and node.field(path[0]).when is not None else _ALWAYS
+
+
+_ALWAYS = object()
 
 
 def _is_named(selection: Selection, node: MessageNode) -> bool:

@@ -22,7 +22,7 @@ from ..spec import nodes as n
 from ..spec.check_wires import size_given
 from ..spec.columns import value_of
 from ..spec.declare import tag_rows
-from ..spec.derive import element_names, found
+from ..spec.derive import element_names, found, is_key
 from ..spec.resolve import Layout, MessageNode
 from . import draws
 from .draws import Draw, Maker, Step, Values
@@ -232,7 +232,7 @@ def with_element(cls: Any, how: n.Lookup, elements: tuple[Any, ...], value: Any)
         wire = wire.inner
     struct = wire.element.struct
     names = element_names(struct)
-    others = tuple(element for element in elements if getattr(element, names[0]) != how.key)
+    others = tuple(element for element in elements if not is_key(how, getattr(element, names[0])))
     last = others[-1:] if getattr(wire, "until", None) is not None else ()  # it ends the list
     try:
         return (*others[: len(others) - len(last)], struct(**{names[0]: how.key, how.value or names[1]: value}), *last)

@@ -16,6 +16,7 @@ from .declare import bool8 as bool8
 from .declare import checksum as checksum
 from .declare import choice as choice
 from .declare import choose as choose
+from .declare import compact as compact
 from .declare import constant as constant
 from .declare import declare as declare
 from .declare import deferred as deferred

@@ -15,7 +15,7 @@ from ..errors import SpecError
 from . import nodes as n
 from .check_annotations import check_annotations
 from .check_class import require
-from .check_codes import check_codes
+from .check_codes import check_codes, check_tried
 from .check_conduct import check_conduct
 from .check_depth import check_depth
 from .check_exchanges import check_exchanges
@@ -35,7 +35,7 @@ from .check_wires import (
     size_given,
 )
 from .columns import columns, value_of
-from .conditions import conditions_of
+from .conditions import conditions_of, exclude
 from .conduct import When
 from .declare import Message, tag_rows
 from .resolve import Layout, MessageNode, layout, resolve_fields, settings
@@ -54,6 +54,7 @@ def check(protocol: n.Protocol) -> None:
             made = layout(protocol, **setting)
             for each in (made, *made.others):
                 _check_layout(each)
+            check_tried(made.tried)
         check_exchanges(protocol)
         columns(protocol)
         check_conduct(protocol)
@@ -165,8 +166,8 @@ def _check_layout(made: Layout) -> None:
         is_last = all(isinstance(part, n.Ends) for part in behind)
         require(is_last, "a header line is the last part of a frame, but for Ends; write it behind the others")
         check_lines(lines[0], nodes)
-        words = [node.word for node in nodes]
-        require(all(words), "every message needs a word, since the frame has a header line")
+        words = [node.word for node in nodes if node.codes[0] != n.OTHER]
+        require(all(words), "every message needs a word, since the frame has a header line; write word= or code=OTHER")
         require(len(set(words)) == len(words), "two messages have the same word")
     for name in (part.name for part in parts if isinstance(part, n.Kept)):
         for node in nodes:
@@ -401,7 +402,10 @@ def _check_fields(
                 _check_word(f.wire, here)
         if _open_ended(f.wire):
             require(
-                all(isinstance(behind.wire, n.Constant | n.Checksum) for behind in fields[i + 1 :]),
+                all(
+                    isinstance(behind.wire, n.Constant | n.Checksum) or exclude(f.when, behind.when)
+                    for behind in fields[i + 1 :]
+                ),
                 f"{here} takes the rest, so nothing can follow it; write it last or give it a length",
             )
         if isinstance(f.wire, n.WireOnly):
@@ -415,7 +419,8 @@ def _check_fields(
 def _check_condition(f: n.Field, earlier: Mapping[str, n.Field], where: str) -> None:
     always = f.when is None or isinstance(f.wire, n.Length)
     is_shared = f.when is not None and isinstance(f.wire, n.Bits)
-    require(not is_shared, f"{where}: bits are there as long as their integer is; leave when= out")
+    remedy = "leave when= out, or write it for a structure that holds them"
+    require(not is_shared, f"{where}: bits are there as long as their integer is; {remedy}")
     for condition in conditions_of(f.when):
         check_when(where, condition, earlier)
     is_apart = isinstance(f.wire, n.Length) and isinstance(f.when, n.Every)
@@ -603,6 +608,8 @@ def _check_choice(made: Layout, wire: n.Choice[Any], where: str) -> None:
             require(is_int or is_bytes, f"{where}: the tag {spelled} is no value of its type; write another tag")
             here = f"{where}, tag {value!r}"
             if case is not None:
+                is_field = isinstance(case, n.Field)
+                require(not is_field, f"{here} is a field, not a wire type; write nested() of a structure that has it")
                 require(isinstance(case, n.Wire), f"{here}: {case!r} is no wire type; write a wire type or None")
                 _check_wire(made, case, here)
     finally:

@@ -53,3 +53,23 @@ def _check_code(node: MessageNode, parts: list[n.Code]) -> None:
 
 def _python(wire: Any) -> str:
     return "str" if isinstance(wire, n.Run) else "int"
+
+
+def check_tried(tried: tuple[Layout, ...]) -> None:
+    """Refuse a frame that has no end though there are others, or that leaves nothing for those tried after it."""
+    for made in tried if len(tried) > 1 else ():
+        where = f"the frame {made.place!r}" if made.place else "the frame"
+        is_ended = any(isinstance(part, n.Size | n.Until | n.Ends) for part in made.frame.parts)
+        require(is_ended, f"{where} does not say where it ends; write a Size, an Until or an Ends in it")
+    greedy = next((made.place for made in tried[:-1] if _takes_all(made)), None)
+    where = f"the frame {greedy!r} takes whatever comes, so those behind it are never tried"
+    require(greedy is None, f"{where}; write it as frame=, which is tried last, and the others in frames=")
+
+
+def _takes_all(made: Layout) -> bool:
+    """Return whether the header of any frame fits."""
+    parts = made.frame.parts
+    size = next((part for part in parts if isinstance(part, n.Size)), None)
+    if size is None or size.most is not None or size.least or any(isinstance(part, n.Magic | n.Line) for part in parts):
+        return False
+    return made.takes_any or not any(isinstance(part, n.Code) for part in parts)

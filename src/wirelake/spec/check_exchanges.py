@@ -78,7 +78,8 @@ def _check_correlation(protocol: n.Protocol, request: Any, reply: Any) -> None:
         has_one = field_with(protocol, cls.__message__["name"], "correlation") is not None
         pair = f"{reply.__name__} is the reply to {request.__name__}"
         where = f"{cls.__name__} has no field that ties it to {other.__name__}, but {pair}"
-        require(has_one, f'{where}; write role="correlation" for the field with the same value in both')
+        remedy = "or, where replies come in order, conduct=Conduct(matching=Matching(in_order=True))"
+        require(has_one, f'{where}; write role="correlation" for the field with the same value in both, {remedy}')
 
 
 def _check_life_cycle(cycle: n.LifeCycle, messages: dict[str, Any]) -> None:

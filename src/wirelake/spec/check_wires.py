@@ -9,6 +9,7 @@ from typing import Any, get_args
 from ..errors import SpecError
 from . import nodes as n
 from .check_class import check_word, require
+from .conditions import conditions_of
 from .conduct import When
 
 SUM_BYTES: Mapping[str, int] = {
@@ -25,6 +26,12 @@ def check_number(where: str, wire: Any) -> None:
         most: Any = wire.most_bytes
         is_size = isinstance(most, int) and (2 if wire.ber else 1) <= most <= _MOST_VARINT
         require(is_size, f"{where}: a varint has 1 to {_MOST_VARINT} bytes, not {most!r}; write varint(4)")
+        sizes = [inner.size for _, inner in wire.wider]
+        grows = sizes == sorted(set(sizes)) and all(0 < byte < 256 for byte, _ in wire.wider)
+        remedy = "write compact({0xFD: le.u16, 0xFE: le.u32, 0xFF: le.u64})"
+        require(grows, f"{where}: higher bytes announce wider integers; {remedy}")
+        is_plain = all(n.limits(inner) == (0, (1 << 8 * inner.size) - 1) for _, inner in wire.wider)
+        require(is_plain, f"{where}: bytes announce integers without sign and limits; {remedy}")
         return
     require(isinstance(wire.end, bytes), f'{where}: digits end with bytes, not {wire.end!r}; write digits(b" ")')
     size: Any = wire.size
@@ -83,7 +90,11 @@ def size_given(wire: Any) -> Any:
 
 
 def check_since(where: str, name: str, wire: n.Length, earlier: Mapping[str, n.Field]) -> None:
-    """Refuse a length that counts from a field on that comes after it."""
+    """Refuse a length apart that is no integer, or that counts from a field on that comes after it."""
+    is_int = isinstance(wire.wire, n.Int)
+    require(
+        is_int, f"{where}: a length apart is an integer; write length(be.u16, of={wire.of!r}), or a field of its own"
+    )
     is_known = not wire.since or wire.since == name or wire.since in earlier
     require(is_known, f"{where}: the length counts from {wire.since!r} on, which does not come before it; name a field")
 
@@ -104,8 +115,9 @@ def check_by(where: str, field: n.Field, by: n.By, earlier: Mapping[str, n.Field
     require(is_number, f"{where} is sized by {name!r}, which is no number; name a number before it")
     require(by.per > 0, f"{where}: {by.per} units for one cannot be; write per=8")
     has_end = known.when is None or (isinstance(field.wire, n.Run) and field.wire.end)
-    same = known.when == field.when
-    require(has_end or same, f'{where} is sized by {name!r}, which may be absent; write end=b"..." or the same when=')
+    same = known.when == field.when or any(one == When(name) for one in conditions_of(field.when))
+    remedy = f'write when=When({name!r}), the same when=, or end=b"..."'
+    require(has_end or same, f"{where} is sized by {name!r}, which may be absent; {remedy}")
 
 
 def check_run(where: str, wire: n.Run[Any]) -> None:
@@ -251,3 +263,8 @@ def check_lines(line: n.Line, nodes: Iterable[Any]) -> None:
         early = next((f.name for f in words[:-1] if f.wire.all), None)
         where = f"{node.cls.__name__}.{early} takes all that is left of the line"
         require(early is None, f"{where}, so no word can follow it; write it behind the others")
+        if node.codes[0] == n.OTHER:
+            first = words[0] if words else None
+            is_word = first is not None and first.name == line.code and not (first.wire.optional or first.wire.number)
+            where = f"{node.cls.__name__} takes any {line.code}, so its first word is a field for it"
+            require(is_word, f'{where}; write {line.code}: str = field(word("[A-Z]+", "{line.code_rule}"))')

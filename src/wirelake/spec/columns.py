@@ -114,8 +114,8 @@ def _of_class(cls: Any, options: Options) -> Iterator[Column]:
 
 def _add(known: dict[str, Column], made: Column, place: str) -> None:
     if made.name in RESERVED:
-        where, remedy = (place, "write column= with another name") if place else (made.name, "rename it")
-        raise SpecError(f"{where}: the column {made.name!r} is part of every table; {remedy}")
+        remedy = "write column= with another name" if place and made.how is None else "rename it"
+        raise SpecError(f"{place or made.name}: the column {made.name!r} is part of every table; {remedy}")
     if made.name in known:
         _merge(known[made.name], made, place or made.name)
     else:
@@ -123,7 +123,8 @@ def _add(known: dict[str, Column], made: Column, place: str) -> None:
 
 
 def _merge(old: Column, new: Column, where: str) -> None:
-    if old.kind != new.kind or old.type != new.type or old.free != new.free:
+    kind = "value" if old.kind == "word" else old.kind  # of a message that takes every word, the word is a field
+    if kind != new.kind or old.type != new.type or old.free != new.free:
         raise SpecError(
             f"{where}: another field of that name is {old.shape()}, this one {new.shape()}; give one of them column="
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -19,6 +20,20 @@ def conditions_of(when: n.Condition | None) -> tuple[When, ...]:
             return conditions
         case _:
             return ()
+
+
+def exclude(one: n.Condition | None, other: n.Condition | None) -> bool:
+    """Return whether two conditions certainly never hold together."""
+    pairs = product(conditions_of(one), conditions_of(other))
+    return any(a.field == b.field and (_never_both(a, b) or _never_both(b, a)) for a, b in pairs)
+
+
+def _never_both(when: When, other: When) -> bool:
+    if when.one_of:
+        return not any(holds(other, value) for value in (None, *when.one_of) if holds(when, value))
+    if when.is_bare and other.is_bare:
+        return when.empty != other.empty
+    return when.most is not None and other.least is not None and when.most < other.least
 
 
 def holds(when: When, value: Any) -> bool:

@@ -66,6 +66,12 @@ def ber(most_bytes: int = 5) -> n.Varint:
     return n.Varint(most_bytes, ber=True)
 
 
+def compact(wider: Mapping[int, n.Int], *, lenient: bool = False) -> n.Varint:
+    """An integer in one byte, unless that byte is one of these, which announce a wider one behind them."""
+    known = tuple(sorted(wider.items()))
+    return n.Varint(1 + max((wire.size for _, wire in known), default=0), lenient=lenient, wider=known)
+
+
 def digits(
     end: bytes | int,
     low: int = 0,
@@ -341,9 +347,10 @@ class _StructMeta(msgspec.StructMeta):
                 del ns[key]
             else:
                 ns[key] = declared.default
-            if isinstance(declared.wire, n.Length | n.WireOnly):
-                ns.get("__annotations__", {}).pop(key, None)  # on the wire only, even if someone gave it a type
         ns |= {key: property(partial(derive, made.how), doc=made.doc) for key, made in computed.items()}
+        unwritten = [key for key, declared in own.items() if isinstance(declared.wire, n.Length | n.WireOnly)]
+        for key in (*unwritten, *computed):
+            ns.get("__annotations__", {}).pop(key, None)  # no part of the record, even if someone gave it a type
         limits = kwargs.pop("limits", ())
         cls: Any = _made(partial(super().__new__, mcls, name, bases, ns, frozen=True), name, kwargs)
         cls.__wire_fields__ = _with_inherited(bases, "__wire_fields__", own)
@@ -417,6 +424,8 @@ def _numbered(about: Mapping[str, Any]) -> dict[str, Any]:
     match code:
         case str():
             return {"codes": (code.encode(),), "code": crc32(code.encode()) >> 1, "word": about["word"] or code}
+        case tuple() if any(part >> 16 for part in code):
+            return {"codes": code, "code": crc32(repr(code).encode()) >> 1}
         case tuple():
             number = 0
             for part in code:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from string import ascii_uppercase
 from typing import Any, assert_never
 
 import msgspec
@@ -52,8 +53,10 @@ def found(how: n.Lookup, elements: Any) -> Any:
     for element in elements or ():
         cls: Any = type(element)
         names = element_names(cls)
-        if getattr(element, names[0]) == how.key:
+        if is_key(how, getattr(element, names[0])):
             value = getattr(element, how.value or names[1])
+            if how.fold and isinstance(value, str | bytes):
+                value = _trimmed(value)
             if not how.number or isinstance(value, int) or value is None:
                 return value
             text = value.decode("latin-1") if isinstance(value, bytes) else value
@@ -61,6 +64,24 @@ def found(how: n.Lookup, elements: Any) -> Any:
     return None
 
 
+def is_key(how: n.Lookup, given: Any) -> bool:
+    """Return whether an element's first field is the key that is looked up."""
+    if how.fold and isinstance(given, str | bytes):
+        return bool(_folded(given) == _folded(how.key))
+    return bool(given == how.key)
+
+
+def _folded(text: Any) -> Any:
+    """Return a key as it is compared: only the capitals of ASCII have small letters."""
+    trimmed = _trimmed(text)
+    return trimmed.translate(_SMALL) if isinstance(trimmed, str) else trimmed.lower()
+
+
+def _trimmed(text: Any) -> Any:
+    return text.strip(" \t") if isinstance(text, str) else text.strip(b" \t")
+
+
+_SMALL = {ord(capital): capital.lower() for capital in ascii_uppercase}
 MOST_DIGITS = 18
 """Numbers of more digits may not fit in a column."""
 

@@ -87,6 +87,16 @@ class Tables:
         match wire:
             case n.Int():
                 return self.integer(wire)
+            case n.Varint(most_bytes=most, wider=wider, lenient=lenient) if wider:
+                self.features |= {"varint", "wider"}
+                known = [{"first": byte, "size": inner.size, "little": inner.little or None} for byte, inner in wider]
+                return {
+                    "kind": "varint",
+                    "most": most,
+                    "lenient": lenient or None,
+                    "wider": known,
+                    "wide": _is_wide(wire) or None,
+                }
             case n.Varint(most_bytes=most, high_first=high_first, lenient=lenient, ber=ber):
                 self.features |= {"varint", "ber"} if ber else {"varint"}
                 order = {"high_first": high_first or None, "lenient": lenient or None, "ber": ber or None}

@@ -78,7 +78,8 @@ class Wires:
         if not isinstance(when, When):
             return _as_table(when)
         self.tables.features.add("when")
-        return {**_as_table(when), "bare": when.is_bare or None}
+        bits = {"high": when.bits >> 32, "low": when.bits & 0xFFFFFFFF} if when.bits else None
+        return {**_as_table(when), "bits": bits, "bare": when.is_bare or None}
 
     def _struct(self, cls: Any, place: Place) -> Ref:
         """Return a table for the fields of a structure at this place."""

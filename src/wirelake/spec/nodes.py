@@ -73,13 +73,15 @@ class Varint(Wire[int]):
     """An integer in bytes of 7 bits each, whose highest bit says that another byte follows.
 
     Low bits come first, unless ``high_first``. ``lenient``: more bytes than needed are read, too. ``ber``: as ASN.1
-    writes lengths, one byte below 128, else one with the number of bytes that follow.
+    writes lengths, one byte below 128, else one with the number of bytes that follow. ``wider``: one byte below the
+    first of these, each of which announces an integer behind it.
     """
 
     most_bytes: int
     high_first: bool = False
     lenient: bool = False
     ber: bool = False
+    wider: tuple[tuple[int, Int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ def limits(wire: Number) -> tuple[int, int]:
         case Int(size=size, signed=signed, low=low, high=high):
             lowest, highest = (-(1 << 8 * size - 1) if signed else 0), (1 << 8 * size - signed) - 1
             return lowest if low is None else low, highest if high is None else high
+        case Varint(wider=wider) if wider:
+            return 0, min((1 << 8 * wider[-1][1].size) - 1, (1 << 63) - 1)
         case Varint(most_bytes=most_bytes):
             return 0, (1 << 7 * most_bytes) - 1
         case Digits(low=lowest, high=highest):
@@ -458,13 +462,15 @@ class Masked:
 class Lookup:
     """What a list says under a key: the second field, or ``value``, of its first element whose first field is ``key``.
 
-    ``number``: it is text that is a number.
+    ``number``: it is text that is a number. ``fold``: capitals of the key do not matter, nor do blanks around keys and
+    values, as in header lines of HTTP.
     """
 
     field: str
     key: Any
     value: str = ""
     number: bool = False
+    fold: bool = False
 
 
 Lengths = FrameLength | PayloadLength | LengthOf

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from . import nodes as n
+from .conditions import conditions_of
 from .conduct import When
 from .resolve import Layout, resolve_fields
 
@@ -111,6 +112,10 @@ def _undissectable(layout: Layout) -> Iterator[str]:
     for node in layout.nodes:
         if any(isinstance(code, int) and _MOST_CODE < code != n.OTHER for code in node.codes):
             yield "codes above 53 bits"
+        for when in (one for field in node.fields for one in conditions_of(field.when)):
+            asked = (*when.one_of, *when.none_of, when.least, when.most)
+            if any(isinstance(value, int) and abs(value) > _MOST_CODE for value in asked):
+                yield "conditions on numbers above 53 bits"
 
 
 _MOST_CODE = 1 << 53

@@ -135,7 +135,8 @@ def _frame_rows(made: Layout) -> Iterator[Row]:
             case n.Ends(most=most):
                 yield "", "", "", f"the frame ends with its last field; at most {most} bytes"
             case n.Line(separator=separator, end=end, window=window, code=code):
-                yield code, "word", "dynamic", f"one of {', '.join(node.word for node in made.nodes)}"
+                known = f"one of {', '.join(node.word for node in made.nodes if node.word)}"
+                yield code, "word", "dynamic", f"{known}, or any other" if made.takes_any else known
                 joined = f"words joined by {separator.decode()!r}, ended by {end.decode()!r}"
                 yield "line", "text", f"< {window}", joined
             case _:
@@ -399,6 +400,9 @@ def type_and_size(wire: Any) -> tuple[str, str]:
             return f"{which} of {_int(whole)[0]}" + (f" ({labels.name})" if labels is not None else ""), f"{width} bits"
         case n.Varint(most_bytes=most_bytes, ber=True):
             return "length as in ASN.1", f"1..{most_bytes}"
+        case n.Varint(wider=wider) if wider:
+            known = ", ".join(f"{_int(inner)[0]} behind {byte:#04x}" for byte, inner in wider)
+            return f"uint8, or {known}", f"1..{wire.most_bytes}"
         case n.Varint(most_bytes=most_bytes, high_first=high_first):
             return f"varint{', high bits first' if high_first else ''}", f"1..{most_bytes}"
         case n.Digits(base=base, size=size) if size:

@@ -164,6 +164,12 @@ class Layout:
         found = self.by_code.get(code)
         return self.by_code.get(n.OTHER) if found is None and self.takes_any else found
 
+    def said(self, word: str, fold: bool) -> MessageNode | None:
+        """Return the message that this first word of a line names, or the one that takes what no other does."""
+        named = (node for node in self.nodes if node.codes[0] != n.OTHER)
+        known = (node for node in named if node.word == word or (fold and node.word.lower() == word.lower()))
+        return next(known, self.by_code.get(n.OTHER))
+
     def part_size(self, part: n.Part) -> int:
         """Return the bytes of a part of the header: of a length that can be wide the short form, of a line none."""
         match part:

@@ -13,6 +13,7 @@ end
 
 -- Whether one of the messages' words, with its separator, begins here.
 local function plausible_line(layout, tvb, start, frame_stop, stop)
+    if layout.other then return true end
     local undecided = false
     for _, part in ipairs(layout.frame) do
         for _, message in ipairs(part.kind == "line" and layout.messages or {}) do

@@ -30,9 +30,37 @@ local function ber_of(wire, raw)
     return high * 2 ^ 32 + low, size + 1, wire.wide and UInt64.new(low, high) or low
 end
 --@ end
+--@ when wider
+
+-- A number in one byte, or behind a byte that announces how wide it is.
+local function wider_of(wire, raw)
+    if raw == "" then return nil end
+    local first = raw:byte(1)
+    if first < wire.wider[1].first then return first, 1, wire.wide and UInt64.new(first, 0) or first end
+    local inner, fewest = nil, wire.wider[1].first
+    for _, one in ipairs(wire.wider) do
+        if one.first == first then inner = one break end
+        fewest = 2 ^ (8 * one.size)
+    end
+    if not inner then return nil, { rule = "varint", offset = 0 } end
+    if inner.size >= #raw then return nil end
+    local low, high = 0, 0
+    for i = 1, inner.size do
+        low = low * 0x100 + raw:byte(inner.little and inner.size + 2 - i or i + 1)
+        high = high * 0x100 + math.floor(low / 2 ^ 32)
+        low = low % 2 ^ 32
+    end
+    local value = high * 2 ^ 32 + low
+    if high >= 2 ^ 31 or (value < fewest and not wire.lenient) then return nil, { rule = "varint", offset = 0 } end
+    return value, inner.size + 1, wire.wide and UInt64.new(low, high) or low
+end
+--@ end
 --@ when varint
 
 function numeral_of.varint(wire, raw)
+--@ when wider
+    if wire.wider then return wider_of(wire, raw) end
+--@ end
 --@ when ber
     if wire.ber then return ber_of(wire, raw) end
 --@ end

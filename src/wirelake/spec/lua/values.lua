@@ -48,11 +48,29 @@ local function bytes_of(c, found)
     return found
 end
 
+-- What is between the blanks around a text.
+local function trimmed(text)
+    return text:match("^[ \t]*(.-)[ \t]*$")
+end
+
+local function is_key(c, how, given)
+    local found = bytes_of(c, given)
+    if not how.fold or type(found) ~= "string" then return found == how.key end
+    return trimmed(found):lower() == trimmed(how.key):lower()
+end
+
 -- What a list says under a key; nothing if it says nothing.
 local function look_up(c, how, scope)
     local list = scope[how.field]
     for _, element in ipairs(list and list.items or {}) do
-        if bytes_of(c, element[how.first]) == how.key then return element[how.value] end
+        if is_key(c, how, element[how.first]) then
+            local said = element[how.value]
+            local text = how.fold and bytes_of(c, said)
+            if type(text) ~= "string" then return said end
+            local inner = trimmed(text)
+            local lead = said.meant and 0 or #text:match("^[ \t]*")
+            return { at = said.at + lead, length = said.meant and said.length or #inner, is_text = said.is_text, meant = said.meant and inner }
+        end
     end
 end
 
@@ -415,10 +433,17 @@ local function is_set(found)
     return found ~= nil and found ~= false and found ~= 0 and found ~= ""
 end
 
--- Whether two numbers have a bit in common; they may have more than 32.
-local function shares_bits(left, right)
-    local low = bit.band(left % 2 ^ 32, right % 2 ^ 32)
-    return low ~= 0 or bit.band(math.floor(left / 2 ^ 32) % 2 ^ 32, math.floor(right / 2 ^ 32) % 2 ^ 32) ~= 0
+-- Both halves of 64 bits, which are more than a number of Lua tells apart.
+local function halves_of(c, wire, at)
+    local left, right = c.tvb(at, 4), c.tvb(at + 4, 4)
+    if wire.little then return { high = right:le_uint(), low = left:le_uint() } end
+    return { high = left:uint(), low = right:uint() }
+end
+
+-- Whether a number has a bit in common with the halves of another one.
+local function shares_bits(found, halves, bits)
+    halves = halves or { high = math.floor(found / 2 ^ 32) % 2 ^ 32, low = found % 2 ^ 32 }
+    return bit.band(halves.low, bits.low) ~= 0 or bit.band(halves.high, bits.high) ~= 0
 end
 
 -- Whether the value is one of these; where there is none, 0 and nothing are it.
@@ -427,7 +452,7 @@ local function is_one_of(found, values)
     return contains(values, 0) or contains(values, "")
 end
 
-local function holds(c, condition, found)
+local function holds(c, condition, found, halves)
     if condition.bare then return is_set(found) ~= (condition.empty or false) end
     local seen = comparable(c, found)
     local amount = type(seen) == "number" and seen or 0
@@ -435,14 +460,14 @@ local function holds(c, condition, found)
     if condition.none_of and is_one_of(seen, condition.none_of) then return false end
     if condition.least and amount < condition.least then return false end
     if condition.most and amount > condition.most then return false end
-    if condition.bits and not shares_bits(amount, condition.bits) then return false end
+    if condition.bits and not shares_bits(amount, halves, condition.bits) then return false end
     local prefix = condition.prefix
     if prefix and (type(seen) ~= "string" or seen:sub(1, #prefix) ~= prefix) then return false end
     return not condition.empty or not is_set(found)
 end
 
 function when.when(c, condition, scope)
-    return holds(c, condition, earlier(c, scope, condition.field))
+    return holds(c, condition, earlier(c, scope, condition.field), c.halves[condition.field])
 end
 
 function when.every(c, every, scope)
@@ -461,8 +486,8 @@ end
 
 -- Reads fields in wire order into `scope`; those that are there already, or `done`, travelled in the frame's header.
 local function read_fields(c, struct, path, scope, done)
-    local outer, outer_begun, outer_from = c.scope, c.begun, c.from
-    c.scope, c.begun, c.from = scope, {}, c.at
+    local outer, outer_begun, outer_from, outer_halves = c.scope, c.begun, c.from, c.halves
+    c.scope, c.begun, c.from, c.halves = scope, {}, c.at, {}
     for _, row in ipairs(struct.fields) do
         if scope[row.name] == nil and not (done and done[row.name])
             and (not row.when or when[row.when.kind](c, row.when, scope)) then
@@ -470,13 +495,18 @@ local function read_fields(c, struct, path, scope, done)
             c.begun[row.name] = c.at
             c.stop = c.stop - (row.spare or 0)
             scope[row.name] = value(c, row.wire, row.field, inner)
+--@ when when
+            if row.wire.kind == "int" and row.wire.size == 8 then
+                c.halves[row.name] = halves_of(c, row.wire, c.begun[row.name])
+            end
+--@ end
             c.stop = c.stop + (row.spare or 0)
         end
         for _, limit in ipairs(struct.limits or {}) do
             if limit.lengths[#limit.lengths] == row.name then check_limit(c, limit, scope, path) end
         end
     end
-    c.scope, c.begun, c.from = outer, outer_begun, outer_from
+    c.scope, c.begun, c.from, c.halves = outer, outer_begun, outer_from, outer_halves
     return scope
 end
 

@@ -35,7 +35,9 @@ local function word_value(wire, text)
         -- More digits than a number of Lua keeps.
         local digits = groups[1]:match("^0*(.*)$")
         local is_more = #digits > #wire.wide or (#digits == #wire.wide and digits > wire.wide)
-        return not is_more and word_number(wire, digits) or nil, UInt64.new(digits == "" and "0" or digits)
+        -- Lua rounds it, so only the digits are compared with the highest.
+        local found = not is_more and word_number({ low = wire.low }, digits) or nil
+        return found, UInt64.new(digits == "" and "0" or digits)
     end
     if wire.number then return word_number(wire, groups[1]) end
     for _, group in ipairs(wire.parts_most and groups or {}) do
@@ -55,6 +57,7 @@ end
 function read.word(c, wire, field, path)
     if c.words_needed and is_left_out(c, wire, path) then return nil end
     local word = table.remove(c.words, 1)
+    if not word and not wire.optional then fail(c, "missing_fields", path, c.at) end
     if word and wire.all then
         local last = c.words[#c.words] or word
         word = { at = word.at, raw = raw_bytes(c, word.at, last.at + #last.raw - word.at) }
@@ -92,23 +95,28 @@ local function read_line(c, line)
     local words, behind = split_line(c, line)
     if #words < line.fewest then fail(c, "missing_fields", "", c.at) end
     if line.most and #words > line.most then fail(c, "extra_fields", "", words[line.most + 1].at) end
-    local first = table.remove(words, 1)
+    local first = words[1]
     local given = replaced(first.raw)
     local folded = given:gsub("\226\132\170", "k"):lower() -- the Kelvin sign is a k in lower case
+    local found
     for _, message in ipairs(c.layout.messages) do
-        if message.word == given or (line.fold and message.word:lower() == folded) then
-            if c.tree then c.tree:add(F[line.code], c.tvb(first.at, #first.raw), message.word) end
-            c.words, c.words_end, c.at = words, line.most ~= nil or line.skip, behind
-            if line.skip then
-                c.words_needed = 0
-                for _, row in ipairs(message.fields) do
-                    local is_needed = row.wire.kind == "word" and not row.wire.optional
-                    if is_needed then c.words_needed = c.words_needed + 1 end
-                end
-            end
-            return message
+        local word = not message.is_other and message.word
+        if word and (word == given or (line.fold and word:lower() == folded)) then found = message break end
+    end
+    if found then
+        if c.tree then c.tree:add(F[line.code], c.tvb(first.at, #first.raw), found.word) end
+        table.remove(words, 1)
+    end
+    found = found or c.layout.other
+    if not found then fail(c, line.code_rule, line.code, first.at) end
+    c.words, c.words_end, c.at = words, line.most ~= nil or line.skip, behind
+    if line.skip then
+        c.words_needed = 0
+        for _, row in ipairs(found.fields) do
+            local is_needed = row.wire.kind == "word" and not row.wire.optional
+            if is_needed then c.words_needed = c.words_needed + 1 end
         end
     end
-    fail(c, line.code_rule, line.code, first.at)
+    return found
 end
 --@ end
