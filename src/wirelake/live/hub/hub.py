@@ -183,8 +183,6 @@ class Hub:
                 rotate_bytes=int(tap.rotate_mb * (1 << 20)),
                 rotate_seconds=tap.rotate_seconds,
                 sync_seconds=tap.sync_seconds,
-                on_problem=log.error,
-                on_recovery=log.warning,
             )
         except OSError as error:
             raise HubError(f"cannot record into {tap.directory}: {error.strerror or error}") from None

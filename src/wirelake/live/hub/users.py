@@ -132,18 +132,15 @@ NOBODY = f"{SCRYPT}{COST}${BLOCKS}${LANES}$AAAAAAAAAAAAAAAAAAAAAA==${base64.b64e
 def open_gate(users: dict[str, str] | None, file: Path | None, function: str, directory: Path) -> Gate:
     if users is not None or file is not None:
         return UserGate(users or {}, file)
-    return Gate(find_function(function, directory) if function else None)
+    if not function:
+        return Gate()
+    judge = find_object("authenticator", function, directory)
+    if not callable(judge):
+        raise SettingsError(f"authenticator: {function} is not a function")
+    return Gate(judge)
 
 
 def read_users(path: Path) -> dict[str, str]:
     """A file in TOML: a line ``name = "password"`` for everybody, the password as ``wirelake password`` prints it."""
     reader = Reader(str(path), path.parent)
     return {name: reader.value(str, password, name, {}) for name, password in load_toml(path).items()}
-
-
-def find_function(name: str, directory: Path) -> Callable[[Any], Any]:
-    """Return the function that ``module:function`` names."""
-    function = find_object("authenticator", name, directory)
-    if not callable(function):
-        raise SettingsError(f"authenticator: {name} is not a function")
-    return function  # type: ignore[no-any-return]
