@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import ssl
 from collections.abc import Callable
@@ -20,8 +19,6 @@ from .tls import Certificate, TlsDoor
 from .websocket import ServerWebSocketPipe, WebSocketFraming
 
 __all__ = ["Certificate", "Server"]
-
-log = logging.getLogger("wirelake.live")
 
 
 class Server:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -12,12 +11,12 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from ...protocols import load
 from ..core.address import show_address
+from ..core.log import log
 from ..records import LIVE, TRANSPORTS, Live
 
 if TYPE_CHECKING:
     from .pipe import Pipe
 
-log = logging.getLogger("wirelake.live")
 
 TRANSPORT_OF = {"": "tcp", **{transport: transport for transport in TRANSPORTS}}
 """By what follows the ``+`` of a scheme."""

@@ -13,7 +13,6 @@ import asyncio
 import gc
 import importlib
 import json
-import logging
 import signal
 import sys
 import time
@@ -25,6 +24,7 @@ from ...web.http import Response, is_loopback, prepare
 from ...web.metrics import METRICS_TYPE
 from ..core.address import Address, show_address
 from ..core.link import Framing
+from ..core.log import log
 from ..core.settings import SettingsError
 from ..drive.client import Opening
 from ..drive.failures import explain_listening
@@ -51,7 +51,6 @@ __all__ = [
     "with_listeners",
 ]
 
-log = logging.getLogger("wirelake.live")
 COLLECT_AFTER = (10_000, 50, 100)
 SWITCH_SECONDS = 0.0005
 """How long the event loop waits at most for its turn when a thread is busy: it may do so at every read and write."""
@@ -106,11 +105,11 @@ class Hub:
         except BaseException:
             await self.close(0)
             raise
-        watches = [one.watch() for one in (self.lag, self.memory, *self.meters)]
-        running = [run(self.servers[name], service) for name, service in services]
-        self._tasks = [asyncio.create_task(coroutine) for coroutine in (*watches, *running)]
+        running = [self.lag.watch(), self.memory.watch(), *(meter.watch() for meter in self.meters)]
+        running += [run(self.servers[name], service) for name, service in services]
+        self._tasks = [asyncio.create_task(coroutine) for coroutine in running]
         for name, address in self.listening.items():
-            log.info("listening", extra={"fields": {"name": name, "address": address}})
+            log.info("listening", name=name, address=address)
 
     def participant(self, protocol: str, **options: Any) -> Opening[Any]:
         """Return a client of this hub that needs no address: ``async with hub.participant("mb", name="x") as client``.
@@ -144,7 +143,7 @@ class Hub:
         if served.gate is not None:
             server.endpoint.effects.authenticate = served.gate.authenticate
             if served.gate.is_open:
-                log.warning("every user may log in, with any password", extra={"fields": {"protocol": name}})
+                log.warning("every user may log in, with any password", protocol=name)
         if served.storage is not None:
             server.endpoint.effects.writer = Writer(served.storage)
         if served.figures is not None and self.settings.metrics.listen is not None:
@@ -169,9 +168,7 @@ class Hub:
         self.listening[label] = show_address(bound)
         if certificate is None and not is_loopback(bound[0]):
             fields = {"name": label, "address": self.listening[label]}
-            log.warning(
-                "anybody who reaches this address can read what passes: it has no TLS", extra={"fields": fields}
-            )
+            log.warning("anybody who reaches this address can read what passes: it has no TLS", **fields)
 
     def _begin_to_record(self) -> None:
         tap = self.settings.tap
@@ -231,7 +228,7 @@ class Hub:
             for server in self.servers.values():
                 server.reload_certificates()
         except (OSError, ValueError) as error:
-            log.error("not reloaded, all stays as it was", extra={"fields": {"reason": str(error)}})
+            log.error("not reloaded, all stays as it was", reason=str(error))
         else:
             log.info("reloaded certificates and users")
 
@@ -241,7 +238,7 @@ class Hub:
         self.is_draining = True
         if self.servers:
             fields = {"connections": sum(server.connections for server in self.servers.values()), "seconds": seconds}
-            log.info("shutting down", extra={"fields": fields})
+            log.info("shutting down", **fields)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -273,8 +270,7 @@ async def _run(settings: HubSettings, on_ready: Callable[[Hub], Any]) -> None:
     limit = raise_file_limit()
     wanted = max(service.connections for service in settings.services.values()) + SPARE_FILES
     if limit and limit < wanted:
-        fields = {"files": limit, "wanted": wanted}
-        log.warning("fewer connections are possible than allowed: the limit of open files", extra={"fields": fields})
+        log.warning("fewer connections are possible than allowed: the limit of open files", files=limit, wanted=wanted)
     async with Hub(settings) as hub:
         loop = asyncio.get_running_loop()
         calls = {"SIGTERM": hub.stop, "SIGINT": hub.stop, "SIGHUP": hub.reload}

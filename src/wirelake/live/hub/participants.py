@@ -7,18 +7,17 @@ connection passes bytes within the process, and it needs no password.
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from ..core.log import log
 from ..core.settings import SettingsError, find_object
 from ..drive.client import Opening
 from ..drive.server import Server
 from ..drive.urls import Target
 from ..records import LIVE
 
-log = logging.getLogger("wirelake.live")
 Service = Callable[[Any], Awaitable[Any]]
 """Gets its participant, and runs as long as it likes."""
 
@@ -38,7 +37,7 @@ async def run(server: Server, service: Service) -> None:
             await service(participant)
             await participant.wait_closed()  # its subscriptions and handlers outlive the function
     except Exception:
-        log.exception("a service failed", extra={"fields": fields})
+        log.exception("a service failed", **fields)
 
 
 def find_services(name: str, directory: Path) -> list[Service]:

@@ -10,16 +10,15 @@ import base64
 import hashlib
 import hmac
 import inspect
-import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from ..core.log import log
 from ..core.settings import Reader, SettingsError, find_object, load_toml
 
-log = logging.getLogger("wirelake.live")
 SCRYPT = "scrypt$"
 COST, BLOCKS, LANES = 14, 8, 1
 """Of new passwords: 2 to the power of COST rounds, which take about 50 ms and 16 MB."""
@@ -88,7 +87,7 @@ class UserGate(Gate):
             _parse(stored)
         if len(hashed) < len(users):
             fields = {"users": len(users) - len(hashed)}
-            log.warning("passwords are stored in plain text: wirelake password hashes them", extra={"fields": fields})
+            log.warning("passwords are stored in plain text: wirelake password hashes them", **fields)
         self._users, self._known, self._has_hashes = users, {}, bool(hashed)
 
     def reload(self) -> None:

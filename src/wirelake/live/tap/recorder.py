@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import os
 import tempfile
 import time
@@ -23,9 +22,9 @@ from pathlib import Path
 from typing import Literal
 
 from ...capture.write.tap import Address, TapWriter
+from ..core.log import log
 from ..drive.endpoint import TO_CLIENT, TO_SERVER
 
-log = logging.getLogger("wirelake.live")
 ROTATE_BYTES = 256 << 20
 TEND_SECONDS = 0.5
 SILENT_SECONDS, LONGEST_SILENCE_SECONDS = 1.0, 60.0
