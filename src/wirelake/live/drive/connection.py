@@ -230,11 +230,13 @@ class Connection:
         while self.error is not None or not self._usable.is_set() or not self.is_ready:
             if self.error is not None:
                 raise copy.copy(self.error)
-            if self.is_ready:
-                await self._usable.wait()
-            else:
+            if not self.is_ready:
                 self._usable.clear()
-                await self._wait_until_back()
+            try:
+                async with asyncio.timeout(None if self.is_ready else self._timeout):
+                    await self._usable.wait()
+            except TimeoutError:
+                raise ConnectionLost(f"no connection to {self.target} for {self._timeout:g} s") from None
 
     def has_room(self) -> bool:
         """Whether more can be written; writes what there is if it is much. One that is away has room: for nothing."""
@@ -245,13 +247,6 @@ class Connection:
         """Waits while the connection is full, but not while it is away."""
         while not self.has_room():
             await self._usable.wait()
-
-    async def _wait_until_back(self) -> None:
-        try:
-            async with asyncio.timeout(self._timeout):
-                await self._usable.wait()
-        except TimeoutError:
-            raise ConnectionLost(f"no connection to {self.target} for {self._timeout:g} s") from None
 
     def do(self, call: Callable[[float], T]) -> T:
         """Calls the session; what it wants to be written is written with all that is done before others run."""

@@ -36,7 +36,7 @@ from ..storage.database import StorageError
 from ..tap.recorder import Recorder
 from .machine import MemoryGuard, raise_file_limit
 from .metrics import LagMeter, StoreMeter, show_hub_metrics
-from .participants import Service, find_services, join, run
+from .participants import find_services, join, run
 from .settings import HubSettings, Served, default_settings, load_settings, read_settings, with_listeners
 
 __all__ = [
@@ -98,7 +98,11 @@ class Hub:
         )
         try:
             self._begin_to_record()
-            services = [(name, service) for name in self.settings.services for service in self._find_services(name)]
+            services = [
+                (name, service)
+                for name, settings in self.settings.services.items()
+                for service in find_services(settings.participants, self.settings.directory)
+            ]
             for name in self.settings.services:
                 await self._serve(name)
             await self._begin_to_tell()
@@ -117,10 +121,6 @@ class Hub:
         It is trusted: it logs in without a password.
         """
         return join(self.servers[protocol], **options)
-
-    def _find_services(self, name: str) -> list[Service]:
-        wanted = self.settings.services[name].participants
-        return find_services(wanted, self.settings.directory) if wanted else []
 
     async def _serve(self, name: str) -> None:
         settings = self.settings.services[name]
@@ -220,13 +220,12 @@ class Hub:
     def reload(self) -> None:
         """Reads certificates and users again; what makes no sense is logged, and changes nothing."""
         try:
-            for server in self.servers.values():
-                server.read_certificates()  # before anything changes
+            contexts = [server.read_certificates() for server in self.servers.values()]  # before anything changes
             for served in self.served.values():
                 if served.gate is not None:
                     served.gate.reload()
-            for server in self.servers.values():
-                server.reload_certificates()
+            for server, read in zip(self.servers.values(), contexts, strict=True):
+                server.contexts = read
         except (OSError, ValueError) as error:
             log.error("not reloaded, all stays as it was", reason=str(error))
         else:

@@ -41,7 +41,9 @@ async def run(server: Server, service: Service) -> None:
 
 
 def find_services(name: str, directory: Path) -> list[Service]:
-    """Return the services that ``module:attribute`` names: an async function, or a list of them."""
+    """Return the services that ``module:attribute`` names: an async function, or a list of them; without one none."""
+    if not name:
+        return []
     found = find_object("services", name, directory)
     services = list(found) if isinstance(found, list | tuple) else [found]
     for service in services:
