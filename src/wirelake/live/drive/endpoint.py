@@ -111,8 +111,7 @@ class Endpoint:
             ours, theirs = (_address(pipe.transport.get_extra_info(name)) for name in ("sockname", "peername"))
             client, server = (theirs, ours) if pipe.side == SERVER else (ours, theirs)
             pipe.recording = self.recorder.opened(client, server, self.protocol or None)
-        if log.isEnabledFor(logging.DEBUG):
-            log.debug("connection opened", protocol=self.protocol, peer=pipe.link.peer)
+        log.debug("connection opened", protocol=self.protocol, peer=pipe.link.peer)
         try:
             pipe.begin(self.loop.time())
         except Exception:
@@ -169,8 +168,7 @@ class Endpoint:
     def lost(self, pipe: Pipe, error: Exception | None) -> None:
         self.pipes.pop(pipe.link.number, None)
         self._congested.discard(pipe)
-        if log.isEnabledFor(logging.DEBUG):
-            self._tell_end(pipe, error)
+        self._tell_end(pipe, error)
         pipe.release()
         for other in self._congested:
             other.holds.discard(pipe)
@@ -194,8 +192,8 @@ class Endpoint:
     def _tell_end(self, pipe: Pipe, error: Exception | None) -> None:
         closing = pipe.link.closing
         reason = closing.reason if closing is not None else str(error or "cut off")
-        fields = {"protocol": self.protocol, "peer": pipe.link.peer, "reason": reason}
-        log.debug("connection closed", **fields, received=pipe.received, sent=pipe.sent)
+        peer, received, sent = pipe.link.peer, pipe.received, pipe.sent
+        log.debug("connection closed", protocol=self.protocol, peer=peer, reason=reason, received=received, sent=sent)
 
     def _failed(self, pipe: Pipe | None) -> None:
         """A mistake of ours costs one connection, and never the others."""
