@@ -101,12 +101,11 @@ class Merger:
 
     def _published(self, topic: str, index: int) -> tuple[int, str] | None:
         """The group that a Java client goes on with by plain publishes: it does so after the first piece."""
-        found = [
+        begun = [
             key for key, group in self.open.items() if group.first.code == GROUP_PUB and group.first.topic == topic
         ]
-        return next(
-            (key for key in reversed(found) if len(self.open[key].pieces) == index), found[-1] if found else None
-        )
+        waiting = [key for key in begun if len(self.open[key].pieces) == index]
+        return (waiting or begun or [None])[-1]
 
     def _begin(self, message: Message, signature: bytes, key: tuple[int, str], now: float) -> Message | None:
         if key in self.open:

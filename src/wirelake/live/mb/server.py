@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from ...codec.quick_frames import QuickFrames
@@ -54,7 +55,8 @@ class MbBroker(Session):
         self._heads = Heads()
         self._timers: Timers[Any] = Timers()
         """Of services, and of open requests."""
-        self.outbox = Outbox(clock, ids, options.max_unsent, options.timeout_ms, self._overflow)
+        overflow = partial(self._drop, reason="too much is unsent", at_once=True)
+        self.outbox = Outbox(clock, ids, options.max_unsent, options.timeout_ms, overflow)
         self.log = Log(clock, self.counts, self.outbox)
         self.requests = Requests(
             options, self.topics.requested, self.outbox, self.log, clock, self._timers, ids, self.chance, self.counts
@@ -140,9 +142,6 @@ class MbBroker(Session):
         if service.is_here:
             next_look = options.deregister_seconds if is_asked else options.heartbeat_seconds
             self._timers.set(service, service.heard + min(next_look, options.deregister_seconds))
-
-    def _overflow(self, service: Service) -> None:
-        self._drop(service, "too much is unsent", at_once=True)
 
     def _drop(self, service: Service, reason: str, *, at_once: bool = False) -> None:
         """Closes a connection; what it was is gone at once."""
