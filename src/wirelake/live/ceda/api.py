@@ -56,7 +56,6 @@ class CedaClient(Client[Message, Message]):
     def __init__(self, dial: Dial, login: CedaLogin, options: CedaClientOptions) -> None:
         self._session = CedaSession(login, options, chance=unpredictable())
         super().__init__(dial, self._session)
-        self._session.is_deaf = lambda: self._connection.flow.is_stopped
 
     @property
     def connection_id(self) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -75,8 +75,6 @@ class CedaClient(Session):
     ) -> None:
         super().__init__(epoch=epoch, chance=chance)
         self.options = options = options or CedaClientOptions()
-        self.is_deaf: Callable[[], bool] = lambda: False
-        """Whether the application lets nothing be read just now: then silence is no sign of death."""
         self._login = (login or CedaLogin()).payload(options.charset)
         self._requests: Requests[str, None] = Requests()
         """By reply topic."""

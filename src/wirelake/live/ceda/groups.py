@@ -101,9 +101,7 @@ class Merger:
 
     def _published(self, topic: str, index: int) -> tuple[int, str] | None:
         """The group that a Java client goes on with by plain publishes: it does so after the first piece."""
-        begun = [
-            key for key, group in self.open.items() if group.first.code == GROUP_PUB and group.first.topic == topic
-        ]
+        begun = [key for key, one in self.open.items() if one.first.code == GROUP_PUB and one.first.topic == topic]
         waiting = [key for key in begun if len(self.open[key].pieces) == index]
         return (waiting or begun or [None])[-1]
 

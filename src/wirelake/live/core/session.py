@@ -51,6 +51,8 @@ class Session:
         """For metrics: what happened how often, by name."""
         self.outstanding = 0
         """Effects that have not completed."""
+        self.is_deaf: Callable[[], bool] = lambda: False
+        """Whether the application of a client lets nothing be read just now: then silence is no sign of death."""
         self._full: dict[Link, None] = {}
         self._links = 0
 

@@ -6,7 +6,7 @@ One connection at a time; after a loss the same link goes on with the next one, 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,8 +64,6 @@ class DsaLink(Session):
         self.nodes = nodes or Nodes()
         self.requester = Requester(self.events, self.counts)
         self.responder = Responder(self.nodes, self.events, self.counts)
-        self.is_deaf: Callable[[], bool] = lambda: False
-        """Whether the application lets nothing be read just now: then silence is no sign of death."""
         self.welcome: Welcome | None = None
         self._connection: Connection | None = None
         self._handshake: ClientHandshake

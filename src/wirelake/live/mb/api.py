@@ -49,11 +49,7 @@ class MbClient(Client[Message, Request]):
     max_message = MAX_RECEIVED
 
     def __init__(self, dial: Dial, options: ClientOptions) -> None:
-        self._session = MbSession(
-            options=options,
-            chance=unpredictable(),
-            is_deaf=lambda: self._connection.flow.is_stopped,
-        )
+        self._session = MbSession(options=options, chance=unpredictable())
         super().__init__(dial, self._session)
         self.refused = 0
         """Publishes without ``confirm`` that the broker refused, mostly because nobody had subscribed their topics."""

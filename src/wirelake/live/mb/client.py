@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,10 +43,7 @@ class Call:
 
 
 class MbClient(Session):
-    """Tells its events (see ``events``). What needs a connection raises LocalProtocolError when there is none.
-
-    ``is_deaf`` says whether nothing is read at the moment: then no reply to a heartbeat can come, and none is missed.
-    """
+    """Tells its events (see ``events``). What needs a connection raises LocalProtocolError when there is none."""
 
     events: list[Event]
 
@@ -56,13 +53,11 @@ class MbClient(Session):
         options: ClientOptions | None = None,
         epoch: float = 0.0,
         chance: random.Random | None = None,
-        is_deaf: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(epoch=epoch, chance=chance)
         self.options = options or ClientOptions()
         self.link: Link | None = None
         self.is_ready = False
-        self._is_deaf = is_deaf
         self._is_introduced = False
         self._connections = 0
         self._ids = wire.Ids(self.chance)
@@ -199,7 +194,7 @@ class MbClient(Session):
             self._lose(reason or "the connection was closed")
 
     def tick(self, now: float) -> None:
-        if self._heartbeat is not None and self._is_deaf():
+        if self._heartbeat is not None and self.is_deaf():
             self._timers.drop(self._heartbeat)
             self._heartbeat = None
         for key in self._timers.due(now):
