@@ -18,8 +18,6 @@ from .pipe import Pipe
 from .tls import Certificate, TlsDoor
 from .websocket import ServerWebSocketPipe, WebSocketFraming
 
-__all__ = ["Certificate", "Server"]
-
 
 class Server:
     """One session on any number of listeners. ``max_message``: the longest message that a client may send over

@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Any
 
 from ...web.http import Response, is_loopback, prepare
-from ...web.metrics import METRICS_TYPE
+from ...web.metrics import METRICS_TYPE, show_metrics
 from ..core.address import Address, show_address
 from ..core.link import Framing
 from ..core.log import log
@@ -35,7 +35,7 @@ from ..drive.writer import Writer
 from ..storage.database import StorageError
 from ..tap.recorder import Recorder
 from .machine import MemoryGuard, raise_file_limit
-from .metrics import LagMeter, StoreMeter, show_hub_metrics
+from .metrics import LagMeter, StoreMeter, hub_figures
 from .participants import find_services, join, run
 from .settings import HubSettings, Served, default_settings, load_settings, read_settings, with_listeners
 
@@ -195,7 +195,7 @@ class Hub:
                 raise HubError(f"metrics: {explain_listening(error, address)}") from None
 
     def _metrics(self) -> Response:
-        return Response(200, prepare(METRICS_TYPE, show_hub_metrics(self)))
+        return Response(200, prepare(METRICS_TYPE, show_metrics(hub_figures(self))))
 
     def _health(self) -> Response:
         health = {

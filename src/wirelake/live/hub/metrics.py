@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ...web.metrics import Family, Sample, show_metrics
+from ...web.metrics import Family, Sample
 from ..core.log import log
 from ..records import LIVE
 from ..storage.database import StorageError
@@ -66,12 +66,8 @@ class StoreMeter:
             await asyncio.sleep(FIGURES_SECONDS)
 
 
-def show_hub_metrics(hub: Hub) -> bytes:
-    """Return all numbers, as Prometheus reads them."""
-    return show_metrics(_families(hub))
-
-
-def _families(hub: Hub) -> Iterator[Family]:
+def hub_figures(hub: Hub) -> Iterator[Family]:
+    """All that a hub tells, in the order in which it is shown."""
     servers = hub.servers
 
     def each(value: str) -> list[Sample]:
