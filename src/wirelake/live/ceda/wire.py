@@ -108,11 +108,8 @@ class Reader(QuickDialects):
 
     def __init__(self, link: Link, dialect: str = AUTO) -> None:
         known = None if dialect == AUTO else dialect
-        super().__init__(
-            {name: layout_of(name) for name in FRAMINGS},
-            dialect_of(link.framing),
-            known if is_stream(link.framing) else CEDA4_WS,
-        )
+        layouts = {name: layout_of(name) for name in FRAMINGS}
+        super().__init__(layouts, dialect_of(link.framing), known if is_stream(link.framing) else CEDA4_WS)
         self._link = link
 
     def prove(self, dialect: str) -> None:

@@ -6,11 +6,10 @@ registers and subscribes anew by itself. Ids in answers that nobody asked for ar
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from ...codec import decode
 from ...codec.quick_frames import QuickFrames
@@ -19,7 +18,7 @@ from ...protocols.mb import MAX_PAYLOAD, MAX_TIMEOUT_MS, UUID4
 from ...protocols.mb.conduct import HEARTBEAT, INITIALIZE, REGISTER
 from ..core.errors import AnswerError, ConnectionLost, LiveError, RequestTimeout
 from ..core.link import Link
-from ..core.session import Session
+from ..core.session import Session, World
 from ..core.timers import Requests, Timers, earliest
 from . import wire
 from .events import Answered, Event, Lost, Message, Ready, Refused, Request
@@ -47,14 +46,8 @@ class MbClient(Session):
 
     events: list[Event]
 
-    def __init__(
-        self,
-        *,
-        options: ClientOptions | None = None,
-        epoch: float = 0.0,
-        chance: random.Random | None = None,
-    ) -> None:
-        super().__init__(epoch=epoch, chance=chance)
+    def __init__(self, *, options: ClientOptions | None = None, **world: Unpack[World]) -> None:
+        super().__init__(**world)
         self.options = options or ClientOptions()
         self.link: Link | None = None
         self.is_ready = False

@@ -6,18 +6,17 @@ broker does is forwarding publishes, so that way is short; everything else takes
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from ...codec.quick_frames import QuickFrames
 from ...errors import LimitExceeded
 from ...protocols.mb import MAX_PAYLOAD
 from ...protocols.mb.conduct import AUDIT, HEARTBEAT, INITIALIZE
 from ..core.link import Link
-from ..core.session import Session
+from ..core.session import Session, World
 from ..core.timers import Timers
 from .connection import Service
 from .log import Log
@@ -39,14 +38,9 @@ class MbBroker(Session):
     """``probe`` tells the numbers of process and machine that ``system.metrics`` shows, under their names there."""
 
     def __init__(
-        self,
-        *,
-        options: BrokerOptions | None = None,
-        probe: Probe | None = None,
-        epoch: float = 0.0,
-        chance: random.Random | None = None,
+        self, *, options: BrokerOptions | None = None, probe: Probe | None = None, **world: Unpack[World]
     ) -> None:
-        super().__init__(epoch=epoch, chance=chance)
+        super().__init__(**world)
         self.options = options = options or BrokerOptions()
         self.clock = clock = Clock()
         self.services: dict[str, Service] = {}
