@@ -103,7 +103,7 @@ class Merger:
         """The group that a Java client goes on with by plain publishes: it does so after the first piece."""
         begun = [key for key, one in self.open.items() if one.first.code == GROUP_PUB and one.first.topic == topic]
         waiting = [key for key in begun if len(self.open[key].pieces) == index]
-        return (waiting or begun or [None])[-1]
+        return (waiting or begun)[-1] if begun else None
 
     def _begin(self, message: Message, signature: bytes, key: tuple[int, str], now: float) -> Message | None:
         if key in self.open:

@@ -198,8 +198,8 @@ class Endpoint:
     def _failed(self, pipe: Pipe | None) -> None:
         """A mistake of ours costs one connection, and never the others."""
         self.errors += 1
-        fields = {"protocol": self.protocol, "peer": pipe.link.peer if pipe is not None else ""}
-        log.exception("a mistake in the session; the connection is closed", **fields)
+        peer = pipe.link.peer if pipe is not None else ""
+        log.exception("a mistake in the session; the connection is closed", protocol=self.protocol, peer=peer)
         if pipe is not None:
             pipe.transport.abort()
 
@@ -305,8 +305,8 @@ class Endpoint:
             pipe.link.unsent = pipe.unsent
             if pipe.holds and now - pipe.paused_at > self.limits.stall_seconds:
                 self.stalled += 1
-                fields = {"protocol": self.protocol, "peer": pipe.link.peer, "unsent": pipe.link.unsent}
-                log.warning("dropped a reader that stalled", **fields)
+                peer, unsent = pipe.link.peer, pipe.link.unsent
+                log.warning("dropped a reader that stalled", protocol=self.protocol, peer=peer, unsent=unsent)
                 pipe.abort()
         if self._congested:
             self._watch = self.loop.call_later(WATCH_SECONDS, self._look_at_slow)

@@ -115,13 +115,12 @@ class DsaSettings(ServiceSettings):
 
     def _open(self, endpoint: Endpoint) -> None:
         """Begin with what the broker wants before anybody connects: its store, and its upstream brokers."""
-        fields = {"protocol": "dsa"}
         if self.key_file is None or self.store is None:
             missing = " and ".join(key for key in ("key_file", "store") if getattr(self, key) is None)
-            log.warning(f"without {missing} links are strangers after a restart", **fields)
+            log.warning(f"without {missing} links are strangers after a restart", protocol="dsa")
         broker = endpoint.session
         assert isinstance(broker, DsaBroker)
-        log.info("the broker has its identity", **fields, dsid=broker.identity.dsid)
+        log.info("the broker has its identity", protocol="dsa", dsid=broker.identity.dsid)
         endpoint.settle()
 
 

@@ -165,10 +165,11 @@ class Hub:
             raise HubError(f"{label}: {error}") from None
         except OSError as error:
             raise HubError(f"{label}: {explain_listening(error, address)}") from None
-        self.listening[label] = show_address(bound)
+        self.listening[label] = shown = show_address(bound)
         if certificate is None and not is_loopback(bound[0]):
-            fields = {"name": label, "address": self.listening[label]}
-            log.warning("anybody who reaches this address can read what passes: it has no TLS", **fields)
+            log.warning(
+                "anybody who reaches this address can read what passes: it has no TLS", name=label, address=shown
+            )
 
     def _begin_to_record(self) -> None:
         tap = self.settings.tap
@@ -236,8 +237,8 @@ class Hub:
         seconds = self.settings.shutdown.drain_seconds if drain_seconds is None else drain_seconds
         self.is_draining = True
         if self.servers:
-            fields = {"connections": sum(server.connections for server in self.servers.values()), "seconds": seconds}
-            log.info("shutting down", **fields)
+            connections = sum(server.connections for server in self.servers.values())
+            log.info("shutting down", connections=connections, seconds=seconds)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -119,9 +119,8 @@ class MemoryGuard:
         was_short = self.is_short
         self.is_short = used > self.limit * (CALM_SHARE if was_short else 1.0)
         if self.is_short != was_short:
-            fields = {"bytes": used, "limit": self.limit}
             text = "memory is short: nobody new is let in" if self.is_short else "memory suffices again"
-            log.warning(text, **fields)
+            log.warning(text, bytes=used, limit=self.limit)
         self._trim_if_worthwhile(used)
 
     def _trim_if_worthwhile(self, used: int) -> None:

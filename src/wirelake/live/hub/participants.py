@@ -30,14 +30,13 @@ def join(server: Server, **options: Any) -> Opening[Any]:
 async def run(server: Server, service: Service) -> None:
     """Run a Python service of a hub. One that fails is logged, and neither the hub nor the others notice."""
     name = getattr(service, "__name__", type(service).__name__)
-    fields = {"protocol": server.protocol, "service": name}
     naming = LIVE[server.protocol].named_by
     try:
         async with join(server, **({naming: name} if naming else {})) as participant:
             await service(participant)
             await participant.wait_closed()  # its subscriptions and handlers outlive the function
     except Exception:
-        log.exception("a service failed", **fields)
+        log.exception("a service failed", protocol=server.protocol, service=name)
 
 
 def find_services(name: str, directory: Path) -> list[Service]:

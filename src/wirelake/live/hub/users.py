@@ -85,9 +85,9 @@ class UserGate(Gate):
         hashed = [stored for stored in users.values() if stored.startswith(SCRYPT)]
         for stored in hashed:
             _parse(stored)
-        if len(hashed) < len(users):
-            fields = {"users": len(users) - len(hashed)}
-            log.warning("passwords are stored in plain text: wirelake password hashes them", **fields)
+        plain = len(users) - len(hashed)
+        if plain:
+            log.warning("passwords are stored in plain text: wirelake password hashes them", users=plain)
         self._users, self._known, self._has_hashes = users, {}, bool(hashed)
 
     def reload(self) -> None:

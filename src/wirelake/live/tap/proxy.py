@@ -145,8 +145,8 @@ class _Pair:
         except (OSError, TimeoutError) as error:
             proxy.counts["unreachable"] += 1
             reason = str(error) or f"no answer in {proxy.connect_seconds:g} s"
-            fields = {"upstream": show_address(proxy.upstream), "client": self.client.name, "reason": reason}
-            log.warning("the upstream cannot be reached", **fields)
+            upstream = show_address(proxy.upstream)
+            log.warning("the upstream cannot be reached", upstream=upstream, client=self.client.name, reason=reason)
             self.client.transport.close()
 
     def reached(self) -> None:
