@@ -167,9 +167,8 @@ class Hub:
             raise HubError(f"{label}: {explain_listening(error, address)}") from None
         self.listening[label] = shown = show_address(bound)
         if certificate is None and not is_loopback(bound[0]):
-            log.warning(
-                "anybody who reaches this address can read what passes: it has no TLS", name=label, address=shown
-            )
+            text = "anybody who reaches this address can read what passes: it has no TLS"
+            log.warning(text, name=label, address=shown)
 
     def _begin_to_record(self) -> None:
         tap = self.settings.tap
