@@ -138,8 +138,6 @@ def tap(
                 rotate_bytes=int(rotate_mb * (1 << 20)),
                 rotate_seconds=rotate_seconds,
                 sync_seconds=sync_seconds,
-                on_problem=log.error,
-                on_recovery=log.warning,
             )
         except OSError as error:
             raise click.ClickException(f"cannot record into {directory}: {error.strerror}") from None

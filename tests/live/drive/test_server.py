@@ -299,7 +299,7 @@ def test_certificates_are_read_again_for_new_connections_only(tmp_path: Path) ->
         old = await Peer.to(address, ssl=context, server_hostname="localhost")
         authority.issue("server two")
         assert await name_shown(address, context) == "server one"
-        server.reload_certificates()
+        server.contexts = server.read_certificates()
         assert await name_shown(address, context) == "server two"
         old.say(b"echo still here")
         assert await old.line() == b"still here"
@@ -318,13 +318,13 @@ def test_certificates_that_make_no_sense_change_nothing(tmp_path: Path) -> None:
         authority.issue("another", "another")
         key.write_bytes((tmp_path / "another.key").read_bytes())
         with pytest.raises(ValueError, match=r"server\.pem.*not the key of the certificate"):
-            server.reload_certificates()
+            server.contexts = server.read_certificates()
         (tmp_path / "server.pem").write_text("nonsense")
         with pytest.raises(ValueError, match="PEM"):
-            server.reload_certificates()
+            server.contexts = server.read_certificates()
         key.unlink()
         with pytest.raises(FileNotFoundError, match=r"server\.key"):
-            server.reload_certificates()
+            server.contexts = server.read_certificates()
         assert await name_shown(address, authority.client()) == "server one"
         Peer.leave_all()
         await server.close()

@@ -111,3 +111,9 @@ def test_it_reads_the_syntax_of_javascript(expression: str, text: str, found: bo
 
 def test_half_a_character_in_a_text_is_no_error() -> None:
     assert Filter("a.b").search("a\ud83db")
+
+
+def test_a_class_ends_at_its_first_bracket() -> None:
+    """Also behind another that opens: JavaScript has no names in brackets."""
+    assert Filter("[a[].").search("ab") and Filter(r"[a\][].").search("]b") and Filter("[a[^].").search("^b")
+    assert not any(Filter(expression).search("a\r") for expression in ("[a[].", r"[a\][].", "[a[^]."))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import resource
 import time
@@ -47,6 +48,10 @@ def free(place: Path) -> int:
 
 
 # --- when all is well
+
+
+def logged(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.levelno == level]
 
 
 def test_only_its_owner_may_read_a_capture(tmp_path: Path) -> None:
@@ -183,14 +188,14 @@ def story(recorder: Recorder, clock: Clock, fill: Callable[[], None], make_room:
     return {"chunks": lost}
 
 
-def test_a_full_disk_stops_the_recording_and_room_makes_it_go_on_with_a_gap(tmp_path: Path) -> None:
+def test_a_full_disk_stops_the_recording_and_room_makes_it_go_on_with_a_gap(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     disk, clock = tmp_path / "disk", Clock()
-    problems: list[str] = []
-    recoveries: list[str] = []
     with small_disk(disk) as is_there:
         if not is_there:
             pytest.skip("a small disk can be mounted by root only")
-        recorder = Recorder(disk / "captures", clock=clock, on_problem=problems.append, on_recovery=recoveries.append)
+        recorder = Recorder(disk / "captures", clock=clock)
         filler = disk / "filler"
 
         def fill() -> None:
@@ -198,9 +203,13 @@ def test_a_full_disk_stops_the_recording_and_room_makes_it_go_on_with_a_gap(tmp_
 
         chunks = story(recorder, clock, fill, filler.unlink)["chunks"]
         found = {one.connection.client_port: one for one in recorded(disk / "captures").values()}
-    assert len(problems) == 1 and "No space left on device" in problems[0] and "traffic goes on" in problems[0]
+    assert (
+        len(logged(caplog, logging.ERROR)) == 1
+        and "No space left on device" in logged(caplog, logging.ERROR)[0]
+        and "traffic goes on" in logged(caplog, logging.ERROR)[0]
+    )
     missed = 3 * len("unheard") + len("early") + len("farewell") + len("still") + len("not tried yet")
-    assert recoveries == [f"recording goes on; {missed + len('never')} bytes were not recorded"]
+    assert logged(caplog, logging.WARNING) == [f"recording goes on; {missed + len('never')} bytes were not recorded"]
     assert recorder.unrecorded == missed + len("never")
     assert recorder.unrecorded_connections == 1
     assert set(found) == {1, 2, 3}
@@ -226,10 +235,11 @@ def longest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_file_that_cannot_be_written_any_more_is_left_for_another(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_any_more_is_left_for_another(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     clock = Clock()
-    problems: list[str] = []
-    recorder = Recorder(tmp_path, clock=clock, on_problem=problems.append)
+    recorder = Recorder(tmp_path, clock=clock)
     one = recorder.opened(CLIENT, SERVER)
     sent = bytearray()
     with longest_file(1 << 20):
@@ -240,7 +250,7 @@ def test_a_file_that_cannot_be_written_any_more_is_left_for_another(tmp_path: Pa
             clock.now += 0.5
     recorder.closed(one)
     recorder.end()
-    assert len(problems) == 3 and "File too large" in problems[0]
+    assert len(logged(caplog, logging.ERROR)) == 3 and "File too large" in logged(caplog, logging.ERROR)[0]
     assert len(recorder.paths) == 4
     found = only(tmp_path)
     assert found.connection.ended == "closed" and found.connection.is_whole
@@ -358,11 +368,12 @@ def test_whatever_the_disk_does_every_byte_is_recorded_right_or_missing(
 # --- with an event loop
 
 
-def test_a_disk_that_works_again_is_found_out_while_nothing_passes(tmp_path: Path) -> None:
-    recoveries: list[str] = []
+def test_a_disk_that_works_again_is_found_out_while_nothing_passes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
 
     async def play() -> None:
-        recorder = Recorder(tmp_path, retry_seconds=0.01, on_recovery=recoveries.append)
+        recorder = Recorder(tmp_path, retry_seconds=0.01)
         recorder.start()
         one = recorder.opened(CLIENT, SERVER)
         with longest_file(1000):
@@ -373,25 +384,24 @@ def test_a_disk_that_works_again_is_found_out_while_nothing_passes(tmp_path: Pat
         recorder.end()
 
     asyncio.run(play())
-    assert recoveries == ["recording goes on; 2000 bytes were not recorded"]
+    assert logged(caplog, logging.WARNING) == ["recording goes on; 2000 bytes were not recorded"]
     assert only(tmp_path).gaps[0] == [(0, 2000)]
 
 
-def test_a_file_that_somebody_removes_is_followed_by_another(tmp_path: Path) -> None:
-    problems: list[str] = []
+def test_a_file_that_somebody_removes_is_followed_by_another(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
 
     async def play() -> None:
-        recorder = Recorder(tmp_path, on_problem=problems.append)
+        recorder = Recorder(tmp_path)
         recorder.start()
         one = recorder.opened(CLIENT, SERVER)
         recorder.data(one, TO_SERVER, b"gone")
         recorder.paths[0].unlink()
-        await until(lambda: bool(problems))
+        await until(lambda: bool(logged(caplog, logging.ERROR)))
         recorder.data(one, TO_SERVER, b"kept")
         recorder.end()
 
     asyncio.run(play())
-    assert len(problems) == 1 and "was removed" in problems[0]
+    assert len(logged(caplog, logging.ERROR)) == 1 and "was removed" in logged(caplog, logging.ERROR)[0]
     found = only(tmp_path)
     assert found.both[0] == bytes(4) + b"kept" and found.gaps[0] == [(0, 4)]
 
@@ -418,23 +428,27 @@ def test_files_are_synced_now_and_then_and_once_each_state(tmp_path: Path, monke
     asyncio.run(play())
 
 
-def test_a_disk_that_does_not_keep_what_it_took_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    problems: list[str] = []
+def test_a_disk_that_does_not_keep_what_it_took_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
 
     def fsync(descriptor: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     async def play() -> None:
-        recorder = Recorder(tmp_path, sync_seconds=0.01, on_problem=problems.append)
+        recorder = Recorder(tmp_path, sync_seconds=0.01)
         recorder.start()
         recorder.opened(CLIENT, SERVER)
         with monkeypatch.context() as patched:
             patched.setattr(os, "fsync", fsync)
-            await until(lambda: bool(problems))
+            await until(lambda: bool(logged(caplog, logging.ERROR)))
         recorder.end()
 
     asyncio.run(play())
-    assert "may not have kept everything" in problems[0] and "Input/output error" in problems[0]
+    assert (
+        "may not have kept everything" in logged(caplog, logging.ERROR)[0]
+        and "Input/output error" in logged(caplog, logging.ERROR)[0]
+    )
 
 
 # --- silence
@@ -471,14 +485,16 @@ def test_a_tap_ends_with_the_time_until_which_nothing_came(tmp_path: Path) -> No
     assert reader.counts.silent_until_us is not None and reader.counts.silent_until_us >= before
 
 
-def test_a_disk_that_fails_in_silence_stops_the_recording_until_it_is_well(tmp_path: Path) -> None:
-    clock, problems = Clock(), []
-    recorder = Recorder(tmp_path, on_problem=problems.append, clock=clock)
+def test_a_disk_that_fails_in_silence_stops_the_recording_until_it_is_well(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    recorder = Recorder(tmp_path, clock=clock)
     one = recorder.opened(CLIENT, SERVER)
     with longest_file(recorder.paths[0].stat().st_size + 10):
         for now in range(5):
             recorder.tell_time(100.0 + now)
-        assert len(problems) == 1 and recorder.problem
+        assert len(logged(caplog, logging.ERROR)) == 1 and recorder.problem
     clock.now += 10
     recorder.data(one, TO_SERVER, b"hello")
     recorder.closed(one)

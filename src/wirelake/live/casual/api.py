@@ -9,8 +9,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from ..core.errors import AnswerError, ConnectionFailed, ConnectionLost, LiveErr
 from ..core.link import Link
 from ..core.session import CLIENT
 from ..drive.client import Opening
-from ..drive.connection import Reconnect
+from ..drive.connection import Reconnect, unpredictable
 from ..drive.endpoint import Endpoint
 from ..drive.pipe import Pipe
 from ..drive.urls import Target, parse_url
@@ -81,7 +79,7 @@ class CasualClient(Application):
         store = await asyncio.to_thread(open_store, self._storage)
         inside = [target for target in self._targets if target.enter is not None]
         peers = [PeerSettings((target.host, target.port)) for target in self._targets if target.enter is None]
-        chance = random.Random(secrets.randbits(256))
+        chance = unpredictable()
         session = CasualSession(self._options, peers=peers, is_shared=store.is_shared, chance=chance)
         endpoint = Endpoint(session, CASUAL_TCP, protocol=self.target.protocol)
         endpoint.effects.writer = self._writer = Writer(store)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...protocols.casual import MAX_PAYLOAD
 from ..core.address import Address
+from ..core.log import log
 from ..core.settings import SettingsError, find_object, rules, setting
-from ..hub.settings import Served, ServiceSettings, unpredictable
+from ..drive.connection import unpredictable
+from ..hub.settings import Served, ServiceSettings
 from .application.domain import Domain
 from .options import DomainOptions, PeerSettings, QueueSettings
 from .session import CasualSession
@@ -17,7 +18,6 @@ from .stores import MEMORY, open_store
 from .stores.figures import Figures
 from .wire import CASUAL_REVERSE, CASUAL_TCP, PROFILES
 
-log = logging.getLogger("wirelake.live")
 REVERSE = "reverse"
 
 

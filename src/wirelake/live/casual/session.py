@@ -8,9 +8,8 @@ effects.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from ...codec.quick_frames import QuickFrames
 from ...errors import DecodeError, LimitExceeded
@@ -19,7 +18,7 @@ from ...protocols.casual import Domain as Identity
 from ...protocols.casual import OfferedService
 from ..core.effects import Done, Effect, Result, Store
 from ..core.link import Link
-from ..core.session import SERVER, Session
+from ..core.session import SERVER, Session, World
 from ..core.timers import Timers
 from .branches import Branch, Branches
 from .calls import Calls
@@ -64,10 +63,9 @@ class CasualSession(Session):
         queues: Iterable[QueueSettings] = (),
         peers: Iterable[PeerSettings] = (),
         is_shared: bool = False,
-        epoch: float = 0.0,
-        chance: random.Random | None = None,
+        **world: Unpack[World],
     ) -> None:
-        super().__init__(epoch=epoch, chance=chance)
+        super().__init__(**world)
         self.options = options or DomainOptions()
         self.services: Mapping[str, ServiceEntry] = {} if services is None else services
         self.ids = Ids(self.chance)

@@ -11,9 +11,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import random
-import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,8 +21,9 @@ from msgspec.structs import replace
 from ...protocols.ceda import MAX_PAYLOAD
 from ...spec.declare import Cell
 from ..core.errors import AnswerError, ConnectionLost, Refused
+from ..core.log import log
 from ..drive.client import Client, Opening, Subscription, dial
-from ..drive.connection import Dial, Reconnect
+from ..drive.connection import Dial, Reconnect, unpredictable
 from ..drive.inbox import MOST
 from ..drive.urls import Target
 from . import events as event
@@ -37,8 +35,6 @@ from .logins import CedaLogin
 from .options import CedaClientOptions
 from .records import Record
 from .wire import CEDA_TCP
-
-log = logging.getLogger("wirelake.live")
 
 Request = Message
 """What a handler gets."""
@@ -58,9 +54,8 @@ class CedaClient(Client[Message, Message]):
     max_message = MAX_PAYLOAD
 
     def __init__(self, dial: Dial, login: CedaLogin, options: CedaClientOptions) -> None:
-        self._session = CedaSession(login, options, chance=random.Random(secrets.randbits(256)))
+        self._session = CedaSession(login, options, chance=unpredictable())
         super().__init__(dial, self._session)
-        self._session.is_deaf = lambda: self._connection.flow.is_stopped
 
     @property
     def connection_id(self) -> int:
@@ -126,7 +121,7 @@ class CedaClient(Client[Message, Message]):
                 case event.Refused(reason=reason):
                     self._connection.fail(Refused(f"{self.target} refused the login: {reason}"))
                 case event.TopicsRefused(topics=topics):
-                    log.warning("the service refused topics of an image", extra={"fields": {"topics": list(topics)}})
+                    log.warning("the service refused topics of an image", topics=list(topics))
                 case event.SubscriptionResult():
                     self._subscription_result(happened)
                 case _:
@@ -211,7 +206,7 @@ def _answer_record(asked: Request, result: Any, error: Exception | None) -> tupl
     if isinstance(error, AnswerError):
         return {1: 0, 4: error.detail}, None
     if error is not None:
-        log.error("a handler failed", exc_info=error, extra={"fields": {"topic": asked.topic}})
+        log.error("a handler failed", exc_info=error, topic=asked.topic)
         return {1: 0, 4: f"the handler failed: {type(error).__name__}: {error}"[:1000]}, None
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Blob):
         return result

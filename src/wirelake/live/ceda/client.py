@@ -5,12 +5,11 @@ A client never answers a heartbeat: servers do, and two ends that both did would
 
 from __future__ import annotations
 
-import random
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, Unpack
 
 from ...codec.records import by_id
 from ...codec.subscriptions import Subscriptions
@@ -18,7 +17,7 @@ from ...errors import DecodeError, EncodeError, LocalProtocolError
 from ...protocols.ceda import UNASSIGNED
 from ..core.errors import AnswerError, ConnectionLost, LiveError, RequestTimeout
 from ..core.link import Link
-from ..core.session import CLIENT, SERVER, Session
+from ..core.session import CLIENT, SERVER, Session, World
 from ..core.timers import Requests, earliest
 from . import wire
 from .connection import LIFE_CYCLE, READY, Conversation
@@ -66,17 +65,10 @@ class CedaClient(Session):
     """
 
     def __init__(
-        self,
-        login: CedaLogin | None = None,
-        options: CedaClientOptions | None = None,
-        *,
-        epoch: float = 0.0,
-        chance: random.Random | None = None,
+        self, login: CedaLogin | None = None, options: CedaClientOptions | None = None, **world: Unpack[World]
     ) -> None:
-        super().__init__(epoch=epoch, chance=chance)
+        super().__init__(**world)
         self.options = options = options or CedaClientOptions()
-        self.is_deaf: Callable[[], bool] = lambda: False
-        """Whether the application lets nothing be read just now: then silence is no sign of death."""
         self._login = (login or CedaLogin()).payload(options.charset)
         self._requests: Requests[str, None] = Requests()
         """By reply topic."""

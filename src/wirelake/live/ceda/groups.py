@@ -101,12 +101,9 @@ class Merger:
 
     def _published(self, topic: str, index: int) -> tuple[int, str] | None:
         """The group that a Java client goes on with by plain publishes: it does so after the first piece."""
-        found = [
-            key for key, group in self.open.items() if group.first.code == GROUP_PUB and group.first.topic == topic
-        ]
-        return next(
-            (key for key in reversed(found) if len(self.open[key].pieces) == index), found[-1] if found else None
-        )
+        begun = [key for key, one in self.open.items() if one.first.code == GROUP_PUB and one.first.topic == topic]
+        waiting = [key for key in begun if len(self.open[key].pieces) == index]
+        return (waiting or begun)[-1] if begun else None
 
     def _begin(self, message: Message, signature: bytes, key: tuple[int, str], now: float) -> Message | None:
         if key in self.open:

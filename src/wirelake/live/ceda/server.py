@@ -6,16 +6,15 @@ Only servers answer heartbeats. Before login nothing else is answered; what is s
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Iterator
 from math import inf
-from typing import Any
+from typing import Any, Unpack
 
 from ...errors import DecodeError
 from ...spec.declare import Cell
 from ..core.effects import Authenticate, Effect, Result
 from ..core.link import Link
-from ..core.session import CLIENT, SERVER, Session
+from ..core.session import CLIENT, SERVER, Session, World
 from ..core.timers import Timers, earliest
 from . import wire
 from .broker import LOGIN_TOPIC, Broker
@@ -41,10 +40,8 @@ _CHANGE, _WILD_CHANGE = 4, 2_000
 class CedaServer(Session):
     """Serves many links. The effect Authenticate decides who may log in."""
 
-    def __init__(
-        self, options: CedaServerOptions | None = None, *, epoch: float = 0.0, chance: random.Random | None = None
-    ) -> None:
-        super().__init__(epoch=epoch, chance=chance)
+    def __init__(self, options: CedaServerOptions | None = None, **world: Unpack[World]) -> None:
+        super().__init__(**world)
         self.options = options = options or CedaServerOptions()
         self._charset = options.charset
         self._broker = Broker(self, options)

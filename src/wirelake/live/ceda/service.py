@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..hub.settings import Served, ServiceSettings, unpredictable
+from ..drive.connection import unpredictable
+from ..hub.settings import Served, ServiceSettings
 from ..hub.users import open_gate
 from .options import CedaServerOptions
 from .server import CedaServer

@@ -108,14 +108,10 @@ class Reader(QuickDialects):
 
     def __init__(self, link: Link, dialect: str = AUTO) -> None:
         known = None if dialect == AUTO else dialect
-        super().__init__(_layouts(), dialect_of(link.framing), known if is_stream(link.framing) else CEDA4_WS)
+        layouts = {name: layout_of(name) for name in FRAMINGS}
+        super().__init__(layouts, dialect_of(link.framing), known if is_stream(link.framing) else CEDA4_WS)
         self._link = link
 
     def prove(self, dialect: str) -> None:
         super().prove(dialect)
         self._link.framing = FRAMINGS[dialect]
-
-
-@lru_cache(maxsize=1)
-def _layouts() -> dict[str, Layout]:
-    return {dialect: layout_of(dialect) for dialect in FRAMINGS}

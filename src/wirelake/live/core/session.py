@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from ...errors import LocalProtocolError, RemoteProtocolError
 from ...spec.nodes import LifeCycle
@@ -24,6 +24,13 @@ class Note:
     level: str
     text: str
     fields: dict[str, Any] = field(default_factory=dict)
+
+
+class World(TypedDict, total=False):
+    """What a session is given of the world: ``epoch``, which makes its seconds the time of day, and ``chance``."""
+
+    epoch: float
+    chance: random.Random | None
 
 
 class Session:
@@ -51,6 +58,8 @@ class Session:
         """For metrics: what happened how often, by name."""
         self.outstanding = 0
         """Effects that have not completed."""
+        self.is_deaf: Callable[[], bool] = lambda: False
+        """Whether the application of a client lets nothing be read just now: then silence is no sign of death."""
         self._full: dict[Link, None] = {}
         self._links = 0
 

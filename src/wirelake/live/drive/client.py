@@ -122,6 +122,7 @@ class Client(ABC, Generic[M, Q]):
         self.timeout = dial.timeout
         self._topics = load(dial.target.protocol)
         self._connection = Connection(dial, session, self)
+        session.is_deaf = lambda: self._connection.flow.is_stopped
         self._open: dict[Token, asyncio.Future[Any]] = {}
         self._subscriptions: list[Subscription[M]] = []
         self._responders: list[Responder[Q]] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import logging
 import random
 import secrets
 import ssl
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.errors import ConnectionFailed, ConnectionLost, LiveError
+from ..core.log import log
 from ..core.session import Session
 from .endpoint import Endpoint
 from .failures import explain
@@ -23,12 +23,16 @@ from .urls import Target
 if TYPE_CHECKING:
     from .client import Client
 
-log = logging.getLogger("wirelake.live")
 T = TypeVar("T")
 
 EAGER_BYTES = 1 << 16
 """Unsent bytes at which a sender lets others run, so that they are written."""
 CLOSE_SECONDS = 2.0
+
+
+def unpredictable() -> random.Random:
+    """Return a source of chance that no peer can guess."""
+    return random.Random(secrets.randbits(256))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ class Connection:
         self._failures = 0
         self._ready_at = self._lasted = 0.0
         """When the connection was there, and how long the last one lasted."""
-        self._chance = random.Random(secrets.randbits(64))
+        self._chance = unpredictable()
 
     @property
     def is_ready(self) -> bool:
@@ -183,7 +187,7 @@ class Connection:
         self.flow.detach()
         if was_ready:
             self._lasted = self._loop.time() - self._ready_at
-            log.info("connection lost", extra={"fields": {"to": str(self.target), "reason": reason}})
+            log.info("connection lost", to=str(self.target), reason=reason)
             self._client._lost(reason)
         if self._attempt is not None:
             self.fail(ConnectionFailed(f"{self.target}: the connection ended at once: {reason}"))
@@ -203,12 +207,12 @@ class Connection:
             except ConnectionFailed as error:
                 failures = self._failures = failures + 1
                 reason = error.detail
-                log.info("no connection yet", extra={"fields": {"to": str(self.target), "reason": reason}})
+                log.info("no connection yet", to=str(self.target), reason=reason)
             except LiveError as error:
                 self._finish(error)
                 return
             else:
-                log.info("connected again", extra={"fields": {"to": str(self.target)}})
+                log.info("connected again", to=str(self.target))
                 return
         self._finish(ConnectionLost(f"the connection to {self.target} is lost, {failures} attempts failed: {reason}"))
 
@@ -226,11 +230,13 @@ class Connection:
         while self.error is not None or not self._usable.is_set() or not self.is_ready:
             if self.error is not None:
                 raise copy.copy(self.error)
-            if self.is_ready:
-                await self._usable.wait()
-            else:
+            if not self.is_ready:
                 self._usable.clear()
-                await self._wait_until_back()
+            try:
+                async with asyncio.timeout(None if self.is_ready else self._timeout):
+                    await self._usable.wait()
+            except TimeoutError:
+                raise ConnectionLost(f"no connection to {self.target} for {self._timeout:g} s") from None
 
     def has_room(self) -> bool:
         """Whether more can be written; writes what there is if it is much. One that is away has room: for nothing."""
@@ -241,13 +247,6 @@ class Connection:
         """Waits while the connection is full, but not while it is away."""
         while not self.has_room():
             await self._usable.wait()
-
-    async def _wait_until_back(self) -> None:
-        try:
-            async with asyncio.timeout(self._timeout):
-                await self._usable.wait()
-        except TimeoutError:
-            raise ConnectionLost(f"no connection to {self.target} for {self._timeout:g} s") from None
 
     def do(self, call: Callable[[float], T]) -> T:
         """Calls the session; what it wants to be written is written with all that is done before others run."""

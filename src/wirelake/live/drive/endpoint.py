@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.address import Address
 from ..core.effects import Effect, Result
 from ..core.link import Framing
+from ..core.log import log
 from ..core.session import SERVER, Session
 from ..core.settings import setting
 from .effects import Effects
@@ -25,7 +26,6 @@ from .pipe import CLOSING, LEAST_SLICE, LINGER_SECONDS, LINK, REST, Pipe
 if TYPE_CHECKING:
     from ..tap.recorder import Recorder
 
-log = logging.getLogger("wirelake.live")
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 TO_SERVER, TO_CLIENT = 0, 1
 READ_BYTES = 1 << 18
@@ -111,8 +111,7 @@ class Endpoint:
             ours, theirs = (_address(pipe.transport.get_extra_info(name)) for name in ("sockname", "peername"))
             client, server = (theirs, ours) if pipe.side == SERVER else (ours, theirs)
             pipe.recording = self.recorder.opened(client, server, self.protocol or None)
-        if log.isEnabledFor(logging.DEBUG):
-            log.debug("connection opened", extra={"fields": {"protocol": self.protocol, "peer": pipe.link.peer}})
+        log.debug("connection opened", protocol=self.protocol, peer=pipe.link.peer)
         try:
             pipe.begin(self.loop.time())
         except Exception:
@@ -169,8 +168,7 @@ class Endpoint:
     def lost(self, pipe: Pipe, error: Exception | None) -> None:
         self.pipes.pop(pipe.link.number, None)
         self._congested.discard(pipe)
-        if log.isEnabledFor(logging.DEBUG):
-            self._tell_end(pipe, error)
+        self._tell_end(pipe, error)
         pipe.release()
         for other in self._congested:
             other.holds.discard(pipe)
@@ -194,14 +192,14 @@ class Endpoint:
     def _tell_end(self, pipe: Pipe, error: Exception | None) -> None:
         closing = pipe.link.closing
         reason = closing.reason if closing is not None else str(error or "cut off")
-        fields = {"protocol": self.protocol, "peer": pipe.link.peer, "reason": reason}
-        log.debug("connection closed", extra={"fields": {**fields, "received": pipe.received, "sent": pipe.sent}})
+        peer, received, sent = pipe.link.peer, pipe.received, pipe.sent
+        log.debug("connection closed", protocol=self.protocol, peer=peer, reason=reason, received=received, sent=sent)
 
     def _failed(self, pipe: Pipe | None) -> None:
         """A mistake of ours costs one connection, and never the others."""
         self.errors += 1
-        fields = {"protocol": self.protocol, "peer": pipe.link.peer if pipe is not None else ""}
-        log.exception("a mistake in the session; the connection is closed", extra={"fields": fields})
+        peer = pipe.link.peer if pipe is not None else ""
+        log.exception("a mistake in the session; the connection is closed", protocol=self.protocol, peer=peer)
         if pipe is not None:
             pipe.transport.abort()
 
@@ -277,14 +275,13 @@ class Endpoint:
         now = self.loop.time()
         if now >= self._notes_until:
             if self._notes_kept:
-                fields = {"protocol": self.protocol, "count": self._notes_kept}
-                log.warning("notes that came too fast were left out", extra={"fields": fields})
+                log.warning("notes that came too fast were left out", protocol=self.protocol, count=self._notes_kept)
             self._notes_until, self._notes_told, self._notes_kept = now + 1.0, 0, 0
         for note in notes:
             if log.isEnabledFor(LEVELS[note.level]):
                 if self._notes_told < NOTES_PER_SECOND:
                     self._notes_told += 1
-                    log.log(LEVELS[note.level], note.text, extra={"fields": {"protocol": self.protocol, **note.fields}})
+                    log.log(LEVELS[note.level], note.text, protocol=self.protocol, **note.fields)
                 else:
                     self._notes_kept += 1
 
@@ -308,8 +305,8 @@ class Endpoint:
             pipe.link.unsent = pipe.unsent
             if pipe.holds and now - pipe.paused_at > self.limits.stall_seconds:
                 self.stalled += 1
-                fields = {"protocol": self.protocol, "peer": pipe.link.peer, "unsent": pipe.link.unsent}
-                log.warning("dropped a reader that stalled", extra={"fields": fields})
+                peer, unsent = pipe.link.peer, pipe.link.unsent
+                log.warning("dropped a reader that stalled", protocol=self.protocol, peer=peer, unsent=unsent)
                 pipe.abort()
         if self._congested:
             self._watch = self.loop.call_later(WATCH_SECONDS, self._look_at_slow)

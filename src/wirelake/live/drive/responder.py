@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from ..core.log import log
 from .inbox import Inbox
 
 if TYPE_CHECKING:
     from .client import Client
 
-log = logging.getLogger("wirelake.live")
 Q = TypeVar("Q")
 
 Handler = Callable[[Q], Any | Awaitable[Any]]
@@ -84,7 +83,7 @@ class Responder(Generic[Q]):
         try:
             self._client._answer(asked, result, error)
         except Exception as failure:
-            log.exception("an answer could not be given", extra={"fields": {"pattern": self.pattern}})
+            log.exception("an answer could not be given", pattern=self.pattern)
             if error is None:
                 self._client._answer(asked, None, failure)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import ssl
 from collections.abc import Callable
@@ -18,10 +17,6 @@ from .listeners import address_of, listen, stop_listening
 from .pipe import Pipe
 from .tls import Certificate, TlsDoor
 from .websocket import ServerWebSocketPipe, WebSocketFraming
-
-__all__ = ["Certificate", "Server"]
-
-log = logging.getLogger("wirelake.live")
 
 
 class Server:
@@ -52,7 +47,7 @@ class Server:
         self._websocket = WebSocketFraming(is_text)
         self._max_message = max_message
         self._listeners: list[asyncio.Server] = []
-        self._contexts: dict[Certificate, ssl.SSLContext] = {}
+        self.contexts: dict[Certificate, ssl.SSLContext] = {}
         """As the files were read last: new connections get these."""
         self._doors: set[TlsDoor] = set()
         self._coming = 0
@@ -68,7 +63,7 @@ class Server:
     ) -> Address:
         """Begin to listen; return the address, with the port that was picked if 0 was asked for."""
         if certificate is not None:
-            self._contexts[certificate] = certificate.context()
+            self.contexts[certificate] = certificate.context()
         servers = await listen(address, lambda: self._enter(websocket, certificate, framing))
         self._listeners += servers
         return address_of(servers[0])
@@ -84,7 +79,7 @@ class Server:
             return _Refused()
         if certificate is None:
             return self._pipe(websocket, framing)
-        context = self._contexts[certificate]
+        context = self.contexts[certificate]
         door = TlsDoor(context, lambda: self._pipe(websocket, framing), self.limits.handshake_seconds, self._entered)
         self._doors.add(door)
         return door
@@ -108,15 +103,9 @@ class Server:
             return Pipe(self.endpoint, SERVER, framing)
         return ServerWebSocketPipe(self.endpoint, self._websocket, self._max_message)
 
-    def reload_certificates(self) -> None:
-        """New connections get what the files say now. OSError or ValueError if they make no sense; then all that was
-        read before stays in use.
-        """
-        self._contexts = self.read_certificates()
-
     def read_certificates(self) -> dict[Certificate, ssl.SSLContext]:
-        """Read them, and change nothing. OSError or ValueError if they make no sense."""
-        return {certificate: certificate.context() for certificate in self._contexts}
+        """Return what the files say now, for ``contexts``. OSError or ValueError if they make no sense."""
+        return {certificate: certificate.context() for certificate in self.contexts}
 
     async def close(self, drain_seconds: float = 5.0) -> None:
         """Accepts nobody any more, and lets those who are here finish."""

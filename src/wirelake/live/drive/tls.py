@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
@@ -12,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.address import show_address
+from ..core.log import log
 from .pipe import Pipe
-
-log = logging.getLogger("wirelake.live")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ class TlsDoor(SSLProtocol):
     def connection_lost(self, error: BaseException | None) -> None:
         if self._on_end is not None and self._transport is not None:
             peer = show_address(self._transport.get_extra_info("peername"))
-            log.debug("no TLS handshake", extra={"fields": {"peer": peer, "reason": str(error or "cut off")}})
+            log.debug("no TLS handshake", peer=peer, reason=str(error or "cut off"))
             self._end(False)
         super().connection_lost(error)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -12,15 +11,11 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from ...protocols import load
 from ..core.address import show_address
-from ..records import LIVE, TRANSPORTS, Live
+from ..core.log import log
+from ..records import LIVE, Live
 
 if TYPE_CHECKING:
     from .pipe import Pipe
-
-log = logging.getLogger("wirelake.live")
-
-TRANSPORT_OF = {"": "tcp", **{transport: transport for transport in TRANSPORTS}}
-"""By what follows the ``+`` of a scheme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +89,11 @@ def _scheme(scheme: str) -> tuple[str, str]:
     name, _, transport = scheme.partition("+")
     if name.removesuffix("s") in LIVE and not transport:
         name, transport = name.removesuffix("s"), "tls" if name.endswith("s") else ""
-    if name not in LIVE or TRANSPORT_OF.get(transport) not in LIVE[name].transports:
+    if name not in LIVE or (transport or "tcp") not in LIVE[name].transports:
         kinds = ((one, kind) for one, live in LIVE.items() for kind in live.transports)
         known = ", ".join(one if kind == "tcp" else f"{one}+{kind}" for one, kind in kinds)
         raise ValueError(f"{scheme!r} is not a protocol to connect to; there are {known}")
-    return name, TRANSPORT_OF[transport]
+    return name, transport or "tcp"
 
 
 def _port(parts: SplitResult, live: Live, transport: str) -> int:

@@ -21,8 +21,8 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from ..core.effects import Cancelled, Result, Storage, Store
+from ..core.log import log
 
-log = logging.getLogger("wirelake.live")
 MOST_AT_ONCE = 256
 """Stores of one transaction: what waits for their end takes its time too, and others wait for that."""
 QUICK_SECONDS = 0.005

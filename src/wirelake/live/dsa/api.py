@@ -63,7 +63,6 @@ class DsaClient(Client[Value, Call]):
     def __init__(self, dial: Dial, identity: Identity, nodes: Nodes, options: LinkOptions) -> None:
         self._session = DsaSession(identity, nodes, options, chance=random.SystemRandom())
         super().__init__(dial, self._session)
-        self._session.is_deaf = lambda: self._connection.flow.is_stopped
         self._session.responder.now = asyncio.get_running_loop().time
         self.nodes = nodes
         """What others see of us, below ``downstream/…`` of the broker."""

@@ -5,10 +5,9 @@ One connection at a time; after a loss the same link goes on with the next one, 
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 from ...codec.content import write_msgpack
 from ...errors import DecodeError
@@ -16,7 +15,7 @@ from ...protocols import dsa as p
 from ...protocols.dsa import PROTOCOL
 from ...spec.nodes import LifeCycle
 from ..core.link import Link
-from ..core.session import CLIENT, SERVER, Session, States
+from ..core.session import CLIENT, SERVER, Session, States, World
 from ..core.timers import earliest
 from . import wire
 from .connection import AckIds, Connection
@@ -50,22 +49,14 @@ class DsaLink(Session):
     """Tells Ready when the handshake is done, Denied if it fails, Lost when the connection is gone."""
 
     def __init__(
-        self,
-        identity: Identity,
-        nodes: Nodes | None = None,
-        options: LinkOptions | None = None,
-        *,
-        epoch: float = 0.0,
-        chance: random.Random | None = None,
+        self, identity: Identity, nodes: Nodes | None = None, options: LinkOptions | None = None, **world: Unpack[World]
     ) -> None:
-        super().__init__(epoch=epoch, chance=chance)
+        super().__init__(**world)
         self.identity = identity
         self.options = options or LinkOptions()
         self.nodes = nodes or Nodes()
         self.requester = Requester(self.events, self.counts)
         self.responder = Responder(self.nodes, self.events, self.counts)
-        self.is_deaf: Callable[[], bool] = lambda: False
-        """Whether the application lets nothing be read just now: then silence is no sign of death."""
         self.welcome: Welcome | None = None
         self._connection: Connection | None = None
         self._handshake: ClientHandshake

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
 from ..core.errors import AnswerError
+from ..core.log import log
 from ..drive.connection import Connection
 from ..drive.inbox import Inbox
 from .events import ABSENT
 from .nodes import Node
 from .replies import INTERNAL, INVALID_PARAMETER, Invocation, SetRequest
 from .wire import status_name
-
-log = logging.getLogger("wirelake.live")
 
 
 class StatusError(AnswerError):
@@ -182,5 +180,5 @@ def _failure(error: Exception, node: Node) -> tuple[int, str]:
     """Return what the caller is told about an exception."""
     if isinstance(error, StatusError):
         return error.status, error.message
-    log.error("a function of a node failed", exc_info=error, extra={"fields": {"node": node.path}})
+    log.error("a function of a node failed", exc_info=error, node=node.path)
     return INTERNAL, f"{type(error).__name__}: {error}"

@@ -8,14 +8,13 @@ what is not merged. ``system_nodes`` and ``home_nodes`` are the broker's own nod
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from ...protocols import dsa as p
 from ..core.effects import Dial, Effect, Result, Store
 from ..core.link import Link
-from ..core.session import SERVER, Session
+from ..core.session import SERVER, Session, World
 from ..core.timers import Timers
 from .admission import Admission, NotAdmitted
 from .desk import Desk
@@ -54,10 +53,9 @@ class DsaBroker(Session):
         quarantine: bool | None = None,
         upstreams: Iterable[Upstream] = (),
         has_store: bool = False,
-        epoch: float = 0.0,
-        chance: random.Random | None = None,
+        **world: Unpack[World],
     ) -> None:
-        super().__init__(epoch=epoch, chance=chance)
+        super().__init__(**world)
         self.identity = identity
         self.options = options or BrokerOptions()
         self.timers: Timers[Any] = Timers()

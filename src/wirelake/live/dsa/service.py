@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...protocols.dsa import MAX_TOTAL
+from ..core.log import log
 from ..core.settings import SettingsError, setting
 from ..drive.endpoint import Endpoint
 from ..hub.settings import Served, ServiceSettings
@@ -21,8 +21,6 @@ from .server import DsaBroker
 from .store import SCHEMA, BrokerRules
 from .upstream import Upstream, read_upstream
 from .wire import DSA_TCP
-
-log = logging.getLogger("wirelake.live")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,13 +115,12 @@ class DsaSettings(ServiceSettings):
 
     def _open(self, endpoint: Endpoint) -> None:
         """Begin with what the broker wants before anybody connects: its store, and its upstream brokers."""
-        fields = {"protocol": "dsa"}
         if self.key_file is None or self.store is None:
             missing = " and ".join(key for key in ("key_file", "store") if getattr(self, key) is None)
-            log.warning(f"without {missing} links are strangers after a restart", extra={"fields": fields})
+            log.warning(f"without {missing} links are strangers after a restart", protocol="dsa")
         broker = endpoint.session
         assert isinstance(broker, DsaBroker)
-        log.info("the broker has its identity", extra={"fields": {**fields, "dsid": broker.identity.dsid}})
+        log.info("the broker has its identity", protocol="dsa", dsid=broker.identity.dsid)
         endpoint.settle()
 
 

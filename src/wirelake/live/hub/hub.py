@@ -13,7 +13,6 @@ import asyncio
 import gc
 import importlib
 import json
-import logging
 import signal
 import sys
 import time
@@ -22,9 +21,10 @@ from contextlib import suppress
 from typing import Any
 
 from ...web.http import Response, is_loopback, prepare
-from ...web.metrics import METRICS_TYPE
+from ...web.metrics import METRICS_TYPE, show_metrics
 from ..core.address import Address, show_address
 from ..core.link import Framing
+from ..core.log import log
 from ..core.settings import SettingsError
 from ..drive.client import Opening
 from ..drive.failures import explain_listening
@@ -35,8 +35,8 @@ from ..drive.writer import Writer
 from ..storage.database import StorageError
 from ..tap.recorder import Recorder
 from .machine import MemoryGuard, raise_file_limit
-from .metrics import LagMeter, StoreMeter, show_hub_metrics
-from .participants import Service, find_services, join, run
+from .metrics import LagMeter, StoreMeter, hub_figures
+from .participants import find_services, join, run
 from .settings import HubSettings, Served, default_settings, load_settings, read_settings, with_listeners
 
 __all__ = [
@@ -51,7 +51,6 @@ __all__ = [
     "with_listeners",
 ]
 
-log = logging.getLogger("wirelake.live")
 COLLECT_AFTER = (10_000, 50, 100)
 SWITCH_SECONDS = 0.0005
 """How long the event loop waits at most for its turn when a thread is busy: it may do so at every read and write."""
@@ -99,18 +98,22 @@ class Hub:
         )
         try:
             self._begin_to_record()
-            services = [(name, service) for name in self.settings.services for service in self._find_services(name)]
+            services = [
+                (name, service)
+                for name, settings in self.settings.services.items()
+                for service in find_services(settings.participants, self.settings.directory)
+            ]
             for name in self.settings.services:
                 await self._serve(name)
             await self._begin_to_tell()
         except BaseException:
             await self.close(0)
             raise
-        watches = [one.watch() for one in (self.lag, self.memory, *self.meters)]
-        running = [run(self.servers[name], service) for name, service in services]
-        self._tasks = [asyncio.create_task(coroutine) for coroutine in (*watches, *running)]
+        running = [self.lag.watch(), self.memory.watch(), *(meter.watch() for meter in self.meters)]
+        running += [run(self.servers[name], service) for name, service in services]
+        self._tasks = [asyncio.create_task(coroutine) for coroutine in running]
         for name, address in self.listening.items():
-            log.info("listening", extra={"fields": {"name": name, "address": address}})
+            log.info("listening", name=name, address=address)
 
     def participant(self, protocol: str, **options: Any) -> Opening[Any]:
         """Return a client of this hub that needs no address: ``async with hub.participant("mb", name="x") as client``.
@@ -118,10 +121,6 @@ class Hub:
         It is trusted: it logs in without a password.
         """
         return join(self.servers[protocol], **options)
-
-    def _find_services(self, name: str) -> list[Service]:
-        wanted = self.settings.services[name].participants
-        return find_services(wanted, self.settings.directory) if wanted else []
 
     async def _serve(self, name: str) -> None:
         settings = self.settings.services[name]
@@ -144,7 +143,7 @@ class Hub:
         if served.gate is not None:
             server.endpoint.effects.authenticate = served.gate.authenticate
             if served.gate.is_open:
-                log.warning("every user may log in, with any password", extra={"fields": {"protocol": name}})
+                log.warning("every user may log in, with any password", protocol=name)
         if served.storage is not None:
             server.endpoint.effects.writer = Writer(served.storage)
         if served.figures is not None and self.settings.metrics.listen is not None:
@@ -166,12 +165,10 @@ class Hub:
             raise HubError(f"{label}: {error}") from None
         except OSError as error:
             raise HubError(f"{label}: {explain_listening(error, address)}") from None
-        self.listening[label] = show_address(bound)
+        self.listening[label] = shown = show_address(bound)
         if certificate is None and not is_loopback(bound[0]):
-            fields = {"name": label, "address": self.listening[label]}
-            log.warning(
-                "anybody who reaches this address can read what passes: it has no TLS", extra={"fields": fields}
-            )
+            text = "anybody who reaches this address can read what passes: it has no TLS"
+            log.warning(text, name=label, address=shown)
 
     def _begin_to_record(self) -> None:
         tap = self.settings.tap
@@ -183,8 +180,6 @@ class Hub:
                 rotate_bytes=int(tap.rotate_mb * (1 << 20)),
                 rotate_seconds=tap.rotate_seconds,
                 sync_seconds=tap.sync_seconds,
-                on_problem=log.error,
-                on_recovery=log.warning,
             )
         except OSError as error:
             raise HubError(f"cannot record into {tap.directory}: {error.strerror or error}") from None
@@ -200,7 +195,7 @@ class Hub:
                 raise HubError(f"metrics: {explain_listening(error, address)}") from None
 
     def _metrics(self) -> Response:
-        return Response(200, prepare(METRICS_TYPE, show_hub_metrics(self)))
+        return Response(200, prepare(METRICS_TYPE, show_metrics(hub_figures(self))))
 
     def _health(self) -> Response:
         health = {
@@ -225,15 +220,14 @@ class Hub:
     def reload(self) -> None:
         """Reads certificates and users again; what makes no sense is logged, and changes nothing."""
         try:
-            for server in self.servers.values():
-                server.read_certificates()  # before anything changes
+            contexts = [server.read_certificates() for server in self.servers.values()]  # before anything changes
             for served in self.served.values():
                 if served.gate is not None:
                     served.gate.reload()
-            for server in self.servers.values():
-                server.reload_certificates()
+            for server, read in zip(self.servers.values(), contexts, strict=True):
+                server.contexts = read
         except (OSError, ValueError) as error:
-            log.error("not reloaded, all stays as it was", extra={"fields": {"reason": str(error)}})
+            log.error("not reloaded, all stays as it was", reason=str(error))
         else:
             log.info("reloaded certificates and users")
 
@@ -242,8 +236,8 @@ class Hub:
         seconds = self.settings.shutdown.drain_seconds if drain_seconds is None else drain_seconds
         self.is_draining = True
         if self.servers:
-            fields = {"connections": sum(server.connections for server in self.servers.values()), "seconds": seconds}
-            log.info("shutting down", extra={"fields": fields})
+            connections = sum(server.connections for server in self.servers.values())
+            log.info("shutting down", connections=connections, seconds=seconds)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -275,8 +269,7 @@ async def _run(settings: HubSettings, on_ready: Callable[[Hub], Any]) -> None:
     limit = raise_file_limit()
     wanted = max(service.connections for service in settings.services.values()) + SPARE_FILES
     if limit and limit < wanted:
-        fields = {"files": limit, "wanted": wanted}
-        log.warning("fewer connections are possible than allowed: the limit of open files", extra={"fields": fields})
+        log.warning("fewer connections are possible than allowed: the limit of open files", files=limit, wanted=wanted)
     async with Hub(settings) as hub:
         loop = asyncio.get_running_loop()
         calls = {"SIGTERM": hub.stop, "SIGINT": hub.stop, "SIGHUP": hub.reload}

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import logging
 import os
 import time
 from collections.abc import Callable
@@ -15,7 +14,8 @@ from pathlib import Path
 
 import psutil
 
-log = logging.getLogger("wirelake.live")
+from ..core.log import log
+
 LOOK_SECONDS = 0.1
 CALM_SHARE = 0.95
 """Of the limit: below it newcomers are let in again."""
@@ -119,9 +119,8 @@ class MemoryGuard:
         was_short = self.is_short
         self.is_short = used > self.limit * (CALM_SHARE if was_short else 1.0)
         if self.is_short != was_short:
-            fields = {"bytes": used, "limit": self.limit}
             text = "memory is short: nobody new is let in" if self.is_short else "memory suffices again"
-            log.warning(text, extra={"fields": fields})
+            log.warning(text, bytes=used, limit=self.limit)
         self._trim_if_worthwhile(used)
 
     def _trim_if_worthwhile(self, used: int) -> None:

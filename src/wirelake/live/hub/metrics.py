@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ...web.metrics import Family, Sample, show_metrics
+from ...web.metrics import Family, Sample
+from ..core.log import log
 from ..records import LIVE
 from ..storage.database import StorageError
 
@@ -23,7 +23,6 @@ LAG_SAMPLES = 240
 FIGURES_SECONDS = 5.0
 """How often a store is asked."""
 ReadFigures = Callable[[], Iterable[Family]]
-log = logging.getLogger("wirelake.live")
 _UNUSUAL = re.compile(r"[^a-z0-9_]+")
 
 
@@ -63,16 +62,12 @@ class StoreMeter:
                 self.families = list(await asyncio.to_thread(self._read))
             except StorageError as error:
                 self.families = []
-                log.warning("no figures of the store", extra={"fields": {"reason": str(error)}})
+                log.warning("no figures of the store", reason=str(error))
             await asyncio.sleep(FIGURES_SECONDS)
 
 
-def show_hub_metrics(hub: Hub) -> bytes:
-    """Return all numbers, as Prometheus reads them."""
-    return show_metrics(_families(hub))
-
-
-def _families(hub: Hub) -> Iterator[Family]:
+def hub_figures(hub: Hub) -> Iterator[Family]:
+    """All that a hub tells, in the order in which it is shown."""
     servers = hub.servers
 
     def each(value: str) -> list[Sample]:
@@ -105,7 +100,8 @@ def _families(hub: Hub) -> Iterator[Family]:
 
 def _stores(hub: Hub) -> Iterator[Family]:
     """What stores did, and what they hold. Requests by batches is the size of a group that shares a sync."""
-    counts = {name: served.storage.counts for name, served in hub.served.items() if hasattr(served.storage, "counts")}
+    stores: dict[str, Any] = {name: served.storage for name, served in hub.served.items()}
+    counts = {name: store.counts for name, store in stores.items() if hasattr(store, "counts")}
     if not counts:
         return
 

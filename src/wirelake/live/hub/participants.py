@@ -7,18 +7,17 @@ connection passes bytes within the process, and it needs no password.
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from ..core.log import log
 from ..core.settings import SettingsError, find_object
 from ..drive.client import Opening
 from ..drive.server import Server
 from ..drive.urls import Target
 from ..records import LIVE
 
-log = logging.getLogger("wirelake.live")
 Service = Callable[[Any], Awaitable[Any]]
 """Gets its participant, and runs as long as it likes."""
 
@@ -31,18 +30,19 @@ def join(server: Server, **options: Any) -> Opening[Any]:
 async def run(server: Server, service: Service) -> None:
     """Run a Python service of a hub. One that fails is logged, and neither the hub nor the others notice."""
     name = getattr(service, "__name__", type(service).__name__)
-    fields = {"protocol": server.protocol, "service": name}
     naming = LIVE[server.protocol].named_by
     try:
         async with join(server, **({naming: name} if naming else {})) as participant:
             await service(participant)
             await participant.wait_closed()  # its subscriptions and handlers outlive the function
     except Exception:
-        log.exception("a service failed", extra={"fields": fields})
+        log.exception("a service failed", protocol=server.protocol, service=name)
 
 
 def find_services(name: str, directory: Path) -> list[Service]:
-    """Return the services that ``module:attribute`` names: an async function, or a list of them."""
+    """Return the services that ``module:attribute`` names: an async function, or a list of them; without one none."""
+    if not name:
+        return []
     found = find_object("services", name, directory)
     services = list(found) if isinstance(found, list | tuple) else [found]
     for service in services:

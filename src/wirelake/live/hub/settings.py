@@ -5,8 +5,6 @@ Each protocol adds its own in its ``service.py``, which also makes its session; 
 
 from __future__ import annotations
 
-import random
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -72,11 +70,6 @@ class ServiceSettings(Limits):
     def serve(self, directory: Path) -> Served:
         """Return the session that is served with these settings; their paths begin at ``directory``."""
         raise NotImplementedError
-
-
-def unpredictable() -> random.Random:
-    """Return a source of chance that no peer can guess."""
-    return random.Random(secrets.randbits(256))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,16 +10,15 @@ import base64
 import hashlib
 import hmac
 import inspect
-import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from ..core.log import log
 from ..core.settings import Reader, SettingsError, find_object, load_toml
 
-log = logging.getLogger("wirelake.live")
 SCRYPT = "scrypt$"
 COST, BLOCKS, LANES = 14, 8, 1
 """Of new passwords: 2 to the power of COST rounds, which take about 50 ms and 16 MB."""
@@ -86,9 +85,9 @@ class UserGate(Gate):
         hashed = [stored for stored in users.values() if stored.startswith(SCRYPT)]
         for stored in hashed:
             _parse(stored)
-        if len(hashed) < len(users):
-            fields = {"users": len(users) - len(hashed)}
-            log.warning("passwords are stored in plain text: wirelake password hashes them", extra={"fields": fields})
+        plain = len(users) - len(hashed)
+        if plain:
+            log.warning("passwords are stored in plain text: wirelake password hashes them", users=plain)
         self._users, self._known, self._has_hashes = users, {}, bool(hashed)
 
     def reload(self) -> None:
@@ -132,18 +131,15 @@ NOBODY = f"{SCRYPT}{COST}${BLOCKS}${LANES}$AAAAAAAAAAAAAAAAAAAAAA==${base64.b64e
 def open_gate(users: dict[str, str] | None, file: Path | None, function: str, directory: Path) -> Gate:
     if users is not None or file is not None:
         return UserGate(users or {}, file)
-    return Gate(find_function(function, directory) if function else None)
+    if not function:
+        return Gate()
+    judge = find_object("authenticator", function, directory)
+    if not callable(judge):
+        raise SettingsError(f"authenticator: {function} is not a function")
+    return Gate(judge)
 
 
 def read_users(path: Path) -> dict[str, str]:
     """A file in TOML: a line ``name = "password"`` for everybody, the password as ``wirelake password`` prints it."""
     reader = Reader(str(path), path.parent)
     return {name: reader.value(str, password, name, {}) for name, password in load_toml(path).items()}
-
-
-def find_function(name: str, directory: Path) -> Callable[[Any], Any]:
-    """Return the function that ``module:function`` names."""
-    function = find_object("authenticator", name, directory)
-    if not callable(function):
-        raise SettingsError(f"authenticator: {name} is not a function")
-    return function  # type: ignore[no-any-return]

@@ -10,9 +10,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import random
-import secrets
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -23,8 +20,9 @@ import msgspec
 from ...errors import EncodeError
 from ...protocols.mb import MAX_PAYLOAD, MAX_RECEIVED
 from ..core.errors import AnswerError, ConnectionFailed, ConnectionLost, Refused
+from ..core.log import log
 from ..drive.client import Client, Opening, dial
-from ..drive.connection import Dial, Reconnect
+from ..drive.connection import Dial, Reconnect, unpredictable
 from ..drive.responder import Responder
 from ..drive.urls import Target
 from . import events as event
@@ -32,8 +30,6 @@ from .client import MbClient as MbSession
 from .events import Message, Request
 from .options import ClientOptions
 from .wire import MB_TCP, REQUEST, VERSION
-
-log = logging.getLogger("wirelake.live")
 
 Payload = Any
 """bytes as they are, str as UTF-8, anything else as JSON: dicts, lists, numbers, dataclasses, datetimes, …"""
@@ -53,11 +49,7 @@ class MbClient(Client[Message, Request]):
     max_message = MAX_RECEIVED
 
     def __init__(self, dial: Dial, options: ClientOptions) -> None:
-        self._session = MbSession(
-            options=options,
-            chance=random.Random(secrets.randbits(256)),
-            is_deaf=lambda: self._connection.flow.is_stopped,
-        )
+        self._session = MbSession(options=options, chance=unpredictable())
         super().__init__(dial, self._session)
         self.refused = 0
         """Publishes without ``confirm`` that the broker refused, mostly because nobody had subscribed their topics."""
@@ -129,7 +121,7 @@ class MbClient(Client[Message, Request]):
                 log.warning(refusal.detail)
             case _:
                 self.refused += 1
-                log.info("a message was refused", extra={"fields": {"topic": refused.topic, "reason": error.detail}})
+                log.info("a message was refused", topic=refused.topic, reason=error.detail)
 
     def _canonical(self, pattern: str) -> str:
         return pattern.lower()
@@ -188,7 +180,7 @@ class MbClient(Client[Message, Request]):
             self._connection.do(lambda now: self._session.answer(asked, data, now))
             return
         if not isinstance(error, AnswerError):
-            log.error("a handler failed", exc_info=error, extra={"fields": {"topic": asked.topic}})
+            log.error("a handler failed", exc_info=error, topic=asked.topic)
             error = AnswerError(INTERNAL_ERROR, f"the handler failed: {type(error).__name__}: {error}"[:1000])
         code, message, details = error.code, error.message or error.code, error.details
         self._connection.do(lambda now: self._session.answer_error(asked, code, message, now, details))

@@ -6,11 +6,10 @@ registers and subscribes anew by itself. Ids in answers that nobody asked for ar
 
 from __future__ import annotations
 
-import random
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from ...codec import decode
 from ...codec.quick_frames import QuickFrames
@@ -19,7 +18,7 @@ from ...protocols.mb import MAX_PAYLOAD, MAX_TIMEOUT_MS, UUID4
 from ...protocols.mb.conduct import HEARTBEAT, INITIALIZE, REGISTER
 from ..core.errors import AnswerError, ConnectionLost, LiveError, RequestTimeout
 from ..core.link import Link
-from ..core.session import Session
+from ..core.session import Session, World
 from ..core.timers import Requests, Timers, earliest
 from . import wire
 from .events import Answered, Event, Lost, Message, Ready, Refused, Request
@@ -43,26 +42,15 @@ class Call:
 
 
 class MbClient(Session):
-    """Tells its events (see ``events``). What needs a connection raises LocalProtocolError when there is none.
-
-    ``is_deaf`` says whether nothing is read at the moment: then no reply to a heartbeat can come, and none is missed.
-    """
+    """Tells its events (see ``events``). What needs a connection raises LocalProtocolError when there is none."""
 
     events: list[Event]
 
-    def __init__(
-        self,
-        *,
-        options: ClientOptions | None = None,
-        epoch: float = 0.0,
-        chance: random.Random | None = None,
-        is_deaf: Callable[[], bool] = lambda: False,
-    ) -> None:
-        super().__init__(epoch=epoch, chance=chance)
+    def __init__(self, *, options: ClientOptions | None = None, **world: Unpack[World]) -> None:
+        super().__init__(**world)
         self.options = options or ClientOptions()
         self.link: Link | None = None
         self.is_ready = False
-        self._is_deaf = is_deaf
         self._is_introduced = False
         self._connections = 0
         self._ids = wire.Ids(self.chance)
@@ -199,7 +187,7 @@ class MbClient(Session):
             self._lose(reason or "the connection was closed")
 
     def tick(self, now: float) -> None:
-        if self._heartbeat is not None and self._is_deaf():
+        if self._heartbeat is not None and self.is_deaf():
             self._timers.drop(self._heartbeat)
             self._heartbeat = None
         for key in self._timers.due(now):

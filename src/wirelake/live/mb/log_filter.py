@@ -74,21 +74,26 @@ def _rewritten(text: str) -> Iterator[str]:
     in_class = after_assertion = False
     for found in _TOKEN.finditer(text):
         token = found[0]
-        if in_class:
-            in_class = token != "]"
-            yield token if token == "]" else _member(found)
-            continue
         if after_assertion and token in ("*", "+", "?"):
             raise ValueError("nothing to repeat")
-        after_assertion = token in ("^", "$", r"\b", r"\B")
-        in_class = found["open"] is not None
-        yield _outside(found)
+        yield _translated(found, in_class)
+        after_assertion = not in_class and token in ("^", "$", r"\b", r"\B")
+        in_class = token == "\\]" or not token.endswith("]") if in_class else found["open"] is not None
     if text.endswith("\\") and (len(text) - len(text.rstrip("\\"))) % 2:
         raise ValueError("the expression ends too early")
 
 
-def _outside(found: re.Match[str]) -> str:
+def _translated(found: re.Match[str], in_class: bool) -> str:
+    """A token in RE2's syntax. In a class RE2 has names in brackets, which JavaScript has not."""
     token = found[0]
+    if token in _SETS:
+        return _SETS[token] if in_class else f"[{_SETS[token]}]"
+    if token in (r"\b", r"\B") and not in_class:
+        return token
+    if token.startswith("\\") and len(token) > 1:
+        return r"\x08" if token == r"\b" else _character(found)
+    if in_class:
+        return token.replace("[", r"\[")
     match found.lastgroup:
         case "none":
             return f"[^{_ALL}]"
@@ -98,23 +103,7 @@ def _outside(found: re.Match[str]) -> str:
             return "(?:"
         case "unknown":
             raise ValueError("looking ahead or behind, and other special groups, are not supported")
-        case "plain":
-            return _DOT if token == "." else token
-        case "open":
-            return token
-    if token in (r"\b", r"\B"):
-        return token
-    return f"[{_SETS[token]}]" if token in _SETS else _character(found)
-
-
-def _member(found: re.Match[str]) -> str:
-    """What stands in a class; there RE2 has names in brackets, which JavaScript has not."""
-    token = found[0]
-    if token in _SETS:
-        return _SETS[token]
-    if token == r"\b":
-        return r"\x08"
-    return token.replace("[", r"\[") if not token.startswith("\\") else _character(found)
+    return _DOT if token == "." else token
 
 
 def _character(found: re.Match[str]) -> str:

@@ -57,8 +57,7 @@ class Outbox:
         ``tail`` is the payload with the line end before it, ``masked`` the id that the sender had used.
         """
         framed = b"".join((pack_size(len(header) + len(tail)), header, tail))
-        others: dict[Framing, bytes] = {}
-        is_copied = bool(self.auditors) and not is_copy
+        others: dict[Framing, bytes] | None = None
         is_sent = False
         for service in receivers:
             link = service.link
@@ -69,12 +68,13 @@ class Outbox:
             if framing is MB_TCP:
                 link.send(framed)
             else:
+                others = others or {}
                 if framing not in others:
                     others[framing] = framing.wrap(framed[4:])
                 link.send(others[framing])
             if link.unsent > self.max_unsent:
                 self.overflow(service)
-            if is_copied:
+            if self.auditors and not is_copy:
                 self._sent(service, header, tail[1:], masked)
         return is_sent
 

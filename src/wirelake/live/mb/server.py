@@ -6,17 +6,17 @@ broker does is forwarding publishes, so that way is short; everything else takes
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from functools import partial
+from typing import Any, Unpack
 
 from ...codec.quick_frames import QuickFrames
 from ...errors import LimitExceeded
 from ...protocols.mb import MAX_PAYLOAD
 from ...protocols.mb.conduct import AUDIT, HEARTBEAT, INITIALIZE
 from ..core.link import Link
-from ..core.session import Session
+from ..core.session import Session, World
 from ..core.timers import Timers
 from .connection import Service
 from .log import Log
@@ -38,14 +38,9 @@ class MbBroker(Session):
     """``probe`` tells the numbers of process and machine that ``system.metrics`` shows, under their names there."""
 
     def __init__(
-        self,
-        *,
-        options: BrokerOptions | None = None,
-        probe: Probe | None = None,
-        epoch: float = 0.0,
-        chance: random.Random | None = None,
+        self, *, options: BrokerOptions | None = None, probe: Probe | None = None, **world: Unpack[World]
     ) -> None:
-        super().__init__(epoch=epoch, chance=chance)
+        super().__init__(**world)
         self.options = options = options or BrokerOptions()
         self.clock = clock = Clock()
         self.services: dict[str, Service] = {}
@@ -54,7 +49,8 @@ class MbBroker(Session):
         self._heads = Heads()
         self._timers: Timers[Any] = Timers()
         """Of services, and of open requests."""
-        self.outbox = Outbox(clock, ids, options.max_unsent, options.timeout_ms, self._overflow)
+        overflow = partial(self._drop, reason="too much is unsent", at_once=True)
+        self.outbox = Outbox(clock, ids, options.max_unsent, options.timeout_ms, overflow)
         self.log = Log(clock, self.counts, self.outbox)
         self.requests = Requests(
             options, self.topics.requested, self.outbox, self.log, clock, self._timers, ids, self.chance, self.counts
@@ -140,9 +136,6 @@ class MbBroker(Session):
         if service.is_here:
             next_look = options.deregister_seconds if is_asked else options.heartbeat_seconds
             self._timers.set(service, service.heard + min(next_look, options.deregister_seconds))
-
-    def _overflow(self, service: Service) -> None:
-        self._drop(service, "too much is unsent", at_once=True)
 
     def _drop(self, service: Service, reason: str, *, at_once: bool = False) -> None:
         """Closes a connection; what it was is gone at once."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...protocols.mb import MAX_FRAME
+from ..drive.connection import unpredictable
 from ..hub.machine import Machine
-from ..hub.settings import Served, ServiceSettings, unpredictable
+from ..hub.settings import Served, ServiceSettings
 from .options import BrokerOptions
 from .server import MbBroker
 from .wire import MB_TCP

@@ -46,7 +46,6 @@ class Topics:
         self.listing = Listing()
         self._by_action = {PUBLISH: self.published, REQUEST: self.requested}
         self._options = options
-        self._count = 0
 
     def subscribers(self, topic: str) -> tuple[Service, ...]:
         """Those who have subscribed this topic itself."""
@@ -59,7 +58,6 @@ class Topics:
             return
         if before is None:
             self._check_limits(service)
-            self._count += 1
         else:
             subscriptions.remove((service, before), topic)
         topics[topic] = priority
@@ -72,7 +70,6 @@ class Topics:
         priority = service.topics[action].pop(topic, None)
         if priority is None:
             return False
-        self._count -= 1
         subscriptions.remove((service, priority), topic)
         self.listing.change(action, topic, subscriptions.holders.get(topic, ()))
         return True
@@ -86,7 +83,8 @@ class Topics:
     def _check_limits(self, service: Service) -> None:
         own, all_together = self._options.max_subscriptions, self._options.max_all_subscriptions
         count = sum(map(len, service.topics.values()))
+        everything = sum(one.topics + one.patterns for one in self._by_action.values())
         if own and count >= own:
             raise Fault("SERVICE_UNAVAILABLE", f"more than {own} subscriptions of one service")
-        if all_together and self._count >= all_together and count >= RESERVED:
+        if 0 < all_together <= everything and count >= RESERVED:
             raise Fault("SERVICE_UNAVAILABLE", f"more than {all_together} subscriptions of all services")

@@ -7,7 +7,6 @@ direction and the reset of a connection are passed on as such. TLS goes through 
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import struct
 from collections import Counter
@@ -15,12 +14,12 @@ from contextlib import suppress
 from typing import Any
 
 from ..core.address import Address, show_address
+from ..core.log import log
 from ..drive.endpoint import TO_CLIENT, TO_SERVER
 from ..drive.listeners import address_of, listen, stop_listening
 from ..drive.pipe import NO_LINGER
 from .recorder import Recorder
 
-log = logging.getLogger("wirelake.live")
 HIGH_WATER = 1 << 18
 """Unsent bytes of one direction of a connection above which its source is not read from."""
 POLL_SECONDS = 0.01
@@ -130,7 +129,7 @@ class _Pair:
         proxy = self.proxy
         if proxy.is_stopping or len(proxy._pairs) >= proxy.max_connections:
             proxy.counts["refused"] += 1
-            log.warning("one connection too many", extra={"fields": {"client": self.client.name}})
+            log.warning("one connection too many", client=self.client.name)
             self.client.transport.abort()
             return
         proxy._pairs.add(self)
@@ -146,8 +145,8 @@ class _Pair:
         except (OSError, TimeoutError) as error:
             proxy.counts["unreachable"] += 1
             reason = str(error) or f"no answer in {proxy.connect_seconds:g} s"
-            fields = {"upstream": show_address(proxy.upstream), "client": self.client.name, "reason": reason}
-            log.warning("the upstream cannot be reached", extra={"fields": fields})
+            upstream = show_address(proxy.upstream)
+            log.warning("the upstream cannot be reached", upstream=upstream, client=self.client.name, reason=reason)
             self.client.transport.close()
 
     def reached(self) -> None:
@@ -159,7 +158,7 @@ class _Pair:
         proxy.counts["connections"] += 1
         self.number = proxy.recorder.opened(self.client.address, self.server.address, proxy.protocol)
         self._is_recorded = True
-        log.debug("connected", extra={"fields": {"client": self.client.name, "server": self.server.name}})
+        log.debug("connected", client=self.client.name, server=self.server.name)
         self.client.transport.resume_reading()
 
     def lost(self, side: _Side, error: Exception | None) -> None:
@@ -192,8 +191,7 @@ class _Pair:
             self._is_recorded = False
             self.proxy.counts["resets"] += self._was_reset
             self.proxy.recorder.closed(self.number, "reset" if self._was_reset else "closed")
-            fields = {"client": self.client.name, "how": "reset" if self._was_reset else "closed"}
-            log.debug("disconnected", extra={"fields": fields})
+            log.debug("disconnected", client=self.client.name, how="reset" if self._was_reset else "closed")
 
     def close(self) -> None:
         """Ends both connections when what came for them is written."""

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from ...capture.write.tap import Address, TapWriter
+from ..core.log import log
 from ..drive.endpoint import TO_CLIENT, TO_SERVER
 
 ROTATE_BYTES = 256 << 20
@@ -53,8 +54,8 @@ class Recorder:
     """Record into ``directory``, which is created if missing; OSError if nothing can be written to it.
 
     A new file begins after ``rotate_bytes`` or ``rotate_seconds``. After ``start``, data is synced to disk every
-    ``sync_seconds``, and a disk that failed is tried again every ``retry_seconds``. ``on_problem`` is called once with
-    the reason why recording has stopped, ``on_recovery`` when it resumes.
+    ``sync_seconds``, and a disk that failed is tried again every ``retry_seconds``. The log tells when recording stops,
+    and when it resumes.
     """
 
     def __init__(
@@ -65,8 +66,6 @@ class Recorder:
         rotate_seconds: float | None = None,
         sync_seconds: float = 1.0,
         retry_seconds: float = 2.0,
-        on_problem: Callable[[str], None] | None = None,
-        on_recovery: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.directory = Path(directory)
@@ -81,14 +80,13 @@ class Recorder:
         self.unrecorded_connections = 0
         """Connections that came and went while nothing could be recorded."""
         self._sync_seconds, self._retry_seconds = sync_seconds, retry_seconds
-        self._on_problem, self._on_recovery = on_problem, on_recovery
         self._clock = clock
         self._passing: dict[int, _Passing] = {}
         self._next = 0
         self._held = 0
         """Bytes of streams that the writer has taken and not yet given on."""
         self._reported = 0
-        """Unrecorded bytes that ``on_recovery`` was told of."""
+        """Unrecorded bytes that the log was told of."""
         self._try_at = 0.0
         self._last_us = 0
         self._tending: asyncio.TimerHandle | None = None
@@ -196,13 +194,13 @@ class Recorder:
 
     def _stop(self, error: Exception) -> None:
         self._try_at = self._clock() + self._retry_seconds
-        is_new = not self.problem
+        was_on = not self.problem
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or repr(error)
         self.problem = f"{self.directory}: {reason}"
         if isinstance(error, OSError) and error.errno not in _COMES_BACK:
             self._give_up_file()
-        if is_new and self._on_problem is not None:
-            self._on_problem(f"recording has stopped, traffic goes on: {self.problem}")
+        if was_on:
+            log.error(f"recording has stopped, traffic goes on: {self.problem}")
 
     def _give_up_file(self) -> None:
         """Nothing more can be written to the present file: the next try begins another."""
@@ -221,8 +219,7 @@ class Recorder:
             self._stop(error)
             return False
         self.problem = ""
-        if self._on_recovery is not None:
-            self._on_recovery(f"recording goes on; {self.unrecorded - self._reported} bytes were not recorded")
+        log.warning(f"recording goes on; {self.unrecorded - self._reported} bytes were not recorded")
         self._reported = self.unrecorded
         return True
 
@@ -253,8 +250,7 @@ class Recorder:
         path = self._writer.path
         if path is not None and not path.exists():
             self._give_up_file()
-            if self._on_problem is not None:
-                self._on_problem(f"{path} was removed; another file is begun")
+            log.error(f"{path} was removed; another file is begun")
 
     def tell_time(self, now: float) -> None:
         """Say in the capture that nothing came for a while, so that whoever waits for a reply knows that it is late.
@@ -292,8 +288,8 @@ class Recorder:
     def _sync_ended(self, done: asyncio.Future[str], state: tuple[int, int]) -> None:
         self._syncing = None
         self._synced = state
-        if not done.cancelled() and done.result() and self._on_problem is not None:
-            self._on_problem(f"the disk may not have kept everything: {done.result()}")
+        if not done.cancelled() and done.result():
+            log.error(f"the disk may not have kept everything: {done.result()}")
 
     def end(self) -> None:
         """Closes the file. Connections that are still open stay so in the capture: their end was not seen."""
