@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import resource
 import signal
 import subprocess
@@ -130,8 +131,8 @@ class Held:
     """What a stream holds at one moment."""
 
     seconds: float
-    memory: int
-    """Of its processes, in bytes."""
+    memory: dict[str, int]
+    """Of its processes, in bytes: what each has for itself, and its share of what several have."""
     carry: int
     """Bytes of state that the last commit has left to the next."""
     files: int
@@ -145,7 +146,7 @@ class Held:
         opened = Lake.open(lake, create=False)
         carry = sum(opened.store.sizes(opened.carry().values()).values())
         files = sum(len(opened.files(table)) for table in opened.tables())
-        on_disk = sum(path.suffix == ".parquet" and "_tables" in path.parts for path in lake.rglob("*"))
+        on_disk = sum(name.endswith(".parquet") for _, _, names in os.walk(lake / "_tables") for name in names)
         return cls(time.monotonic() - began, _memory(pid), carry, files, on_disk, opened.number())
 
 
@@ -157,6 +158,7 @@ class Lived:
     """In the lake at the end."""
     p50: float
     p99: float
+    most: float
     batches: int
     batches_behind: int
     """Commits from the end of the load to the one with the last message, unless files were merged meanwhile."""
@@ -215,9 +217,9 @@ def live(folder: Path, rate: int, seconds: float, trigger: str, engine: str) -> 
     latencies = np.concatenate(seen.latencies)
     files = Lake.open(lake, create=False).files("silver/messages")
     messages, behind = sum(file.rows for file in files), max(file.commit for file in files) - number
-    p50, p99 = (float(np.percentile(latencies, share)) for share in (50, 99))
+    p50, p99, most = (float(np.percentile(latencies, share)) for share in (50, 99, 100))
     carry = total["carry_bytes"]
-    return Lived(published, seen.rows, messages, p50, p99, total["batches"], behind, carry, cpu, held)
+    return Lived(published, seen.rows, messages, p50, p99, most, total["batches"], behind, carry, cpu, held)
 
 
 def _load(address: str, rate: int, seconds: float) -> int:
@@ -244,12 +246,13 @@ def _cpu(pid: int) -> float:
     return sum(one.user + one.system + one.children_user + one.children_system for one in times)
 
 
-def _memory(pid: int) -> int:
-    size = 0
+def _memory(pid: int) -> dict[str, int]:
+    sizes = dict.fromkeys(("driver", "java", "workers"), 0)
     for process in _family(pid):
         with suppress(psutil.Error):
-            size += process.memory_info().rss
-    return size
+            part = "driver" if process.pid == pid else "java" if process.name() == "java" else "workers"
+            sizes[part] += process.memory_full_info().pss
+    return sizes
 
 
 def _measure(pid: int, lake: Path, stop: threading.Event, held: list[Held]) -> None:
@@ -338,14 +341,20 @@ def _show_live(found: Lived, options: argparse.Namespace) -> None:
     print(
         f"live, {options.rate} messages/s for {options.seconds:.0f} s, trigger {options.trigger}, {options.engine}: "
         f"{found.messages:,} messages in {found.batches} batches; socket to row p50 {found.p50:.2f} s, "
-        f"p99 {found.p99:.2f} s; {per_message:.0f} us of processor a message; carry {found.carry_bytes / 1e6:.2f} MB"
+        f"p99 {found.p99:.2f} s, at most {found.most:.2f} s; {per_message:.0f} us of processor a message; "
+        f"carry {found.carry_bytes / 1e6:.2f} MB"
     )
     every = max(1, len(found.held) // 10)
     for one in found.held[every - 1 :: every]:
         print(
-            f"  after {one.seconds / 60:4.1f} min: {one.memory >> 20} MiB of memory, carry {one.carry / 1e6:.2f} MB, "
+            f"  after {one.seconds / 60:4.1f} min: {_shown(one.memory)}, carry {one.carry / 1e6:.2f} MB, "
             f"{one.files} files in tables, {one.on_disk} on disk, {one.commits} commits"
         )
+
+
+def _shown(memory: dict[str, int]) -> str:
+    parts = ", ".join(f"{name} {size >> 20}" for name, size in memory.items())
+    return f"{sum(memory.values()) >> 20} MiB of memory ({parts})"
 
 
 def _read_again(captures: Path, folder: Path, parts: tuple[str, ...], seconds: float) -> None:

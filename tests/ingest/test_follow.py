@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -261,3 +263,35 @@ def test_small_files_are_merged_while_it_follows(tmp_path: Path, monkeypatch: py
     assert total.compactions >= 2 and total.batches == plain.batches
     assert len(lake.files("silver/messages")) < len(many.files("silver/messages")) / 2
     assert tables(lake) == tables(many)
+
+
+def test_steps_go_on_while_files_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A merging of many slices delays each step by one of them: rows that come meanwhile need not wait for all."""
+    from wirelake.lake import compaction
+
+    slices = 0
+
+    def count(*given: Any) -> Iterator[Any]:
+        nonlocal slices
+        for rows in real(*given):
+            slices += 1
+            yield rows
+
+    class Counting(Told):
+        def batch(self, batch: Batch) -> None:
+            super().batch(batch)
+            between.append(slices)
+
+    real, between = compaction._slices, list[int]()
+    monkeypatch.setattr(compaction, "_slices", count)
+    monkeypatch.setattr(compaction, "SLICE_BYTES", 4_000)
+    monkeypatch.setattr("wirelake.ingest.follow.TIERS", ((10, 1 << 20),))
+    monkeypatch.setattr("wirelake.ingest.follow.MERGE_SECONDS", 0.0, raising=False)
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    write_tap(generate(["casual", "dsa"], seed=4, messages=200), folder / "a.tap")
+    size = (folder / "a.tap").stat().st_size
+    total = now(folder, tmp_path / "lake", Counting(), max_bytes=size // 16, final=True)
+    ingest(InlineRunner(), [str(folder)], str(tmp_path / "batch"), final=True)
+    assert slices > 5 and max(after - before for before, after in pairwise(between)) <= 2
+    assert total.compactions and tables(tmp_path / "lake") == tables(tmp_path / "batch")
