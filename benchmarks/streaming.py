@@ -104,8 +104,9 @@ class Seen:
             stop.wait(POLL_SECONDS)
         if stop.is_set():
             return
-        lake, known, number = Lake.open(self.lake, create=False), set[str](), 0
-        is_over = False
+        lake = Lake.open(self.lake, create=False)
+        number, known = lake.number(), self._look(lake.snapshot(), set(), time.time())
+        self.rows, self.latencies, is_over = 0, [], False  # what was there before
         while not is_over:
             is_over = stop.wait(POLL_SECONDS)
             if lake.number() != number:

@@ -165,6 +165,21 @@ def test_it_serves_metrics_and_says_when_an_input_stalls(captures: Path, tmp_pat
     assert process.returncode == 0 and f"{captures}: stalled" in err
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Arrow has jemalloc on Linux")
+def test_it_gives_memory_back_that_a_merge_of_files_has_used(captures: Path, tmp_path: Path) -> None:
+    program = """
+import atexit, sys
+from wirelake.cli import main
+atexit.register(lambda: print(sys.modules["pyarrow"].default_memory_pool().backend_name, file=sys.stderr))
+main()
+"""
+    options = ["--available-now", "--engine", "inline", "--quiet"]
+    command = [sys.executable, "-c", program, "stream", str(captures), str(tmp_path / "lake"), *options]
+    environment = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=True)
+    assert done.stderr.split()[-1] == "jemalloc"
+
+
 def test_an_address_for_metrics_that_is_taken_is_an_error(captures: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         process = started(captures, tmp_path / "lake", "--metrics", f"127.0.0.1:{taken.getsockname()[1]}")

@@ -221,7 +221,7 @@ class _Following:
 
     def check_inputs(self) -> None:
         """Refuse inputs that do not exist, before there is a lake."""
-        self._sources.look()
+        self._sources.check()
 
     def run(self, lake: Lake, stop: Event) -> None:
         while not stop.is_set():
