@@ -236,6 +236,25 @@ def test_rounds_that_fail_in_a_row_end_it_with_their_error(captures: Path, tmp_p
     assert len(told.failures) == 3
 
 
+def test_a_late_capture_of_one_sensor_fails_the_round_and_does_not_hold_back_others(tmp_path: Path) -> None:
+    for seed, name in enumerate(("one", "other")):
+        (tmp_path / "in" / name).mkdir(parents=True)
+        write_pcap(generate(["casual"], seed=seed, messages=50), tmp_path / "in" / name / "a.pcap")
+    now(tmp_path / "in", tmp_path / "lake")
+    early = generate(["casual"], seed=9, messages=50, start_us=1_000_000_000_000_000)
+    write_pcap(early, tmp_path / "in" / "one" / "b.pcap")
+    write_pcap(generate(["casual"], seed=2, messages=70, start_us=1_800_000_000_000_000), tmp_path / "in" / "other" / "b.pcap")
+    told = Told()
+    with pytest.raises(IngestError, match="belongs before"):
+        now(tmp_path / "in", tmp_path / "lake", told, max_failures=2)
+    assert len(told.failures) == 2 and len(told.batches) == 1
+    assert sorted(Path(path).parts[-2:] for path in Lake.open(tmp_path / "lake").inputs()) == [
+        ("one", "a.pcap"),
+        ("other", "a.pcap"),
+        ("other", "b.pcap"),
+    ]
+
+
 def test_a_lake_that_somebody_else_writes_to_is_tried_again(captures: Path, tmp_path: Path) -> None:
     lake = Lake.open(tmp_path / "lake", settings={"buckets": 2})
     writing = lake.writing()

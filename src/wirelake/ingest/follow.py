@@ -30,7 +30,7 @@ from .known import Known, recognise
 from .plan import Found, Late, find_captures
 from .report import Report
 from .run import Ingest, existing_lake, opened, plain_input
-from .runner import IngestError, Runner
+from .runner import IngestError, LateCaptures, Runner
 from .sources import Sources
 from .stages import NoProgress
 
@@ -307,7 +307,13 @@ class _Following:
             wanted.partition_bytes,
             self._max_bytes,
         )
-        report = step.run(found, NoProgress())
+        try:
+            report = step.run(found, NoProgress())
+        except LateCaptures as error:
+            others = [one for one in found if Found.of(one, wanted.sensor).now.sensor not in error.sensors]
+            if others:  # they need not wait until somebody has decided what is to become of these
+                self._step(run, others, final)
+            raise
         report.seconds = time.monotonic() - began
         self._note([*report.notes, *(f"set aside: {reason}" for reason in report.set_aside.values())])
         if report.commit is not None:

@@ -18,7 +18,7 @@ from ..errors import CaptureError, OptionError
 from ..lake import Input, Lake
 from ..lake.expiry import EXPIRED, date_us
 from .known import Known, Seen, look, recognise
-from .runner import IngestError
+from .runner import IngestError, LateCaptures
 from .sensor_carry import CarryOf, Closing
 from .sensors import COMPRESSED, Place, base_name, default_sensor, place_of, sensor_key, separate_sensor
 
@@ -200,7 +200,8 @@ class Choice:
             by_sensor.setdefault(one.now.sensor, []).append(one)
         late = {name: self._late(name, captures) for name, captures in by_sensor.items()}
         if any(late.values()) and self.late == "refuse":
-            raise IngestError(_refusal([one.capture.path for captures in late.values() for one in captures]))
+            paths = [one.capture.path for captures in late.values() for one in captures]
+            raise LateCaptures(_refusal(paths), [name for name, captures in late.items() if captures])
         plans = [plan for name, captures in by_sensor.items() for plan in self._plans(name, captures, late[name])]
         return [plan for plan in plans if plan.segments]
 
