@@ -42,8 +42,12 @@ def expected(captures: Path, tmp_path_factory: pytest.TempPathFactory) -> object
     return tables(place)
 
 
-def started(captures: Path, lake: Path, *options: str) -> subprocess.Popen[str]:
-    run = "from wirelake.cli import main; main()"
+RUN = "from wirelake.cli import main; main()"
+MERGING = f"from wirelake.ingest import follow; follow.TIERS, follow.MIN_FILES = ((3, 1 << 20),), 2; {RUN}"
+"""Files are merged all the time."""
+
+
+def started(captures: Path, lake: Path, *options: str, run: str = RUN) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", run, "stream", str(captures), str(lake), "--engine", "inline", *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -75,7 +79,8 @@ def test_kills_at_any_moment_change_nothing(captures: Path, expected: object, tm
     draw, kills = Random(7), 0
     for attempt in range(KILLS):
         lake = tmp_path / f"lake-{attempt}"
-        while kills < KILLS and is_killed(started(captures, lake, "--available-now", "--max-bytes", "20k"), lake, draw):
+        options = ("--available-now", "--max-bytes", "20k")
+        while kills < KILLS and is_killed(started(captures, lake, *options, run=MERGING), lake, draw):
             kills += 1
             if draw.random() < 0.25:
                 break

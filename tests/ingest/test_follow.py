@@ -243,7 +243,9 @@ def test_a_late_capture_of_one_sensor_fails_the_round_and_does_not_hold_back_oth
     now(tmp_path / "in", tmp_path / "lake")
     early = generate(["casual"], seed=9, messages=50, start_us=1_000_000_000_000_000)
     write_pcap(early, tmp_path / "in" / "one" / "b.pcap")
-    write_pcap(generate(["casual"], seed=2, messages=70, start_us=1_800_000_000_000_000), tmp_path / "in" / "other" / "b.pcap")
+    write_pcap(
+        generate(["casual"], seed=2, messages=70, start_us=1_800_000_000_000_000), tmp_path / "in" / "other" / "b.pcap"
+    )
     told = Told()
     with pytest.raises(IngestError, match="belongs before"):
         now(tmp_path / "in", tmp_path / "lake", told, max_failures=2)

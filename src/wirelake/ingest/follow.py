@@ -30,7 +30,7 @@ from .known import Known, recognise
 from .plan import Found, Late, find_captures
 from .report import Report
 from .run import Ingest, existing_lake, opened, plain_input
-from .runner import IngestError, LateCaptures, Runner
+from .runner import IngestError, LateCaptures, Runner, RunnerEnded
 from .sources import Sources
 from .stages import NoProgress
 
@@ -340,7 +340,7 @@ class _Following:
         self.total.failures += 1
         self._listed = []
         self.close()
-        gives_up = self._failures >= self._settings.max_failures
+        gives_up = self._failures >= self._settings.max_failures or isinstance(error, RunnerEnded)
         pause: float = min(self._settings.trigger_seconds * 2**self._failures, LONGEST_PAUSE_SECONDS)
         self._watcher.failed(error, self._failures, 0.0 if gives_up else pause)
         if gives_up:

@@ -19,6 +19,10 @@ class IngestError(RuntimeError):
     """What keeps an ingest from finishing, in one line."""
 
 
+class RunnerEnded(IngestError):
+    """What carried tasks out has ended: to try again in this process is no use."""
+
+
 class LateCaptures(IngestError):
     """Captures that belong before others that were read already; ``sensors`` are theirs."""
 

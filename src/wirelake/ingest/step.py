@@ -136,10 +136,10 @@ class Step:
         if plan.since is not None:
             return [one for one in kept if one.commit <= plan.since]
         inputs = [one for one in self.lake.inputs().values() if one.sensor == plan.name]
-        known = {one.origin: place for one in inputs if (place := place_of(one)) is not None}
+        known = {one.origin for one in inputs if one.first_us is not None}
         begun = [one for one in read if one.origin not in known and place_of(one) is not None]
         if begun and known:
-            after = max(known.values())
+            after = max(place for one in inputs if (place := place_of(one)) is not None)
             # Whoever goes back counts minutes anew.
             carry = {
                 name: path
