@@ -215,7 +215,7 @@ class _Following:
         """What was told: those of the last complete round, so that a note is not repeated; and of this one."""
         self._new_notes: set[str] = set()
         self._failures = 0
-        self._lag_bytes = 0
+        self._lag_bytes, self._has_read = 0, False
         self._max_bytes, self._read_to = settings.max_bytes, -1
         self._merged_at: dict[int, int] = {}
 
@@ -236,7 +236,7 @@ class _Following:
             if self._settings.available_now and is_done and self._lag_bytes == 0:
                 self._finish(lake)
                 return
-            if self._lag_bytes and not self._failures:
+            if self._lag_bytes and self._has_read and not self._failures:
                 continue
             stop.wait(max(0.0, pause - (time.monotonic() - began)))
 
@@ -264,7 +264,7 @@ class _Following:
         # What was set aside cannot be waited for: it may never be readable.
         waited_for = [one for one in found if one.now.path not in report.set_aside]
         ahead = sum(bytes_ahead(Found.of(one, self._settings.sensor)) for one in waited_for)
-        self._lag_bytes = report.bytes_left
+        self._lag_bytes, self._has_read = report.bytes_left, report.commit is not None
         self._widen(lake, report)
         # Until all is read, and while captures are set aside, every round looks again.
         self._listed = [] if report.bytes_left or report.set_aside else listed
