@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -183,7 +183,7 @@ def _groups(files: list[StagedFile], target_bytes: int, min_files: int) -> Itera
         yield Group(tuple(waiting))
 
 
-def _batches(groups: Iterator[Group]) -> Iterator[list[Group]]:
+def _batches(groups: Iterable[Group]) -> Iterator[list[Group]]:
     waiting: list[Group] = []
     for group in groups:
         waiting.append(group)
