@@ -1,10 +1,11 @@
 """``python -m benchmarks.streaming``: a hub under load that records, and a stream that keeps a lake current with it.
 
 Parts: ``live`` prints how long a message takes from the hub's socket to a row that can be queried, and what the stream
-holds (memory, carry, files) while it runs; ``catch-up`` how much faster than real time a stream reads what was
-recorded, ``cpu`` what a message costs at 5 s triggers against one ingest, ``step`` what a step over 1 MB of growth
-takes, ``settings`` what settings of Spark do to a query of your own, and ``cuts`` compares lakes that followed captures
-cut at any byte with those of one ingest. ``--part`` names those to run; without it all but ``cuts`` do.
+holds (memory, carry, files) while it runs, and fails if a long run is slow or grows; ``catch-up`` how much faster than
+real time a stream reads what was recorded, ``cpu`` what a message costs at 5 s triggers against one ingest, ``step``
+what a step over 1 MB of growth takes, ``settings`` what settings of Spark do to a query of your own, and ``cuts``
+compares lakes that followed captures cut at any byte with those of one ingest. ``--part`` names those to run; without
+it all but ``cuts`` do.
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ ADDRESS = "plant.boiler"
 WAYS = 10
 """In which captures of one world grow."""
 HELD_SECONDS = 5.0
+LONG_SECONDS = 1500.0
+"""A run that is as long is judged: from the first third on, removed files are swept as often as others come."""
+MOST_P50, MOST_P99 = 1.5, 3.0
+MOST_GROWTH = {"memory": 1.1, "carry": 3.0, "files in tables": 1.5, "files on disk": 1.1}
+"""From the second third of a long run to the last."""
 BURSTS = 50
 """A second."""
 POLL_SECONDS = 0.01
@@ -325,16 +331,21 @@ def main() -> int:
         print(json.dumps(micro_batches(options.micro_batches)))
         return 0
     parts = options.part or PARTS[:-1]
+    faults: list[str] = []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         if "live" in parts:
-            _show_live(live(folder / "live", options.rate, options.seconds, options.trigger, options.engine), options)
+            lived = live(folder / "live", options.rate, options.seconds, options.trigger, options.engine)
+            _show_live(lived, options)
+            faults = too_much(lived) if options.seconds >= LONG_SECONDS else []
+            print("".join(f"too much: {fault}\n" for fault in faults), end="")
         if {"catch-up", "cpu", "step"} & set(parts):
             captures = recorded(folder / "recorded", min(options.seconds, SECONDS), options.rate)
             _read_again(captures, folder, parts, min(options.seconds, SECONDS))
     if "settings" in parts:
         _settings()
-    return _cuts(options.cuts) if "cuts" in parts else 0
+    wrong = _cuts(options.cuts) if "cuts" in parts else 0
+    return 1 if wrong or faults else 0
 
 
 def _show_live(found: Lived, options: argparse.Namespace) -> None:
@@ -351,6 +362,29 @@ def _show_live(found: Lived, options: argparse.Namespace) -> None:
             f"  after {one.seconds / 60:4.1f} min: {_shown(one.memory)}, carry {one.carry / 1e6:.2f} MB, "
             f"{one.files} files in tables, {one.on_disk} on disk, {one.commits} commits"
         )
+
+
+def too_much(found: Lived) -> list[str]:
+    """Say what of a long run is slower, or grows more, than a stream that runs for weeks may."""
+    third = len(found.held) // 3
+    slow = [
+        f"{name} is {seconds:.2f} s, and {most} s is the limit"
+        for name, seconds, most in (("p50", found.p50, MOST_P50), ("p99", found.p99, MOST_P99))
+        if seconds > most
+    ]
+    grown = []
+    for name, most in MOST_GROWTH.items():
+        before, after = (
+            median(_measures(one)[name] for one in part) for part in (found.held[third:-third], found.held[-third:])
+        )
+        if after > most * before:
+            grown.append(f"{name}: {before:,.0f}, later {after:,.0f}, more than {most} times as much")
+    return [*slow, *grown]
+
+
+def _measures(one: Held) -> dict[str, int]:
+    sizes = (sum(one.memory.values()), one.carry, one.files, one.on_disk)
+    return dict(zip(MOST_GROWTH, sizes, strict=True))
 
 
 def _shown(memory: dict[str, int]) -> str:
