@@ -71,7 +71,7 @@ test: setup ## run the tests, those with Spark in parallel with the others
 
 matrix: setup ## run the tests of formats, functions, streams and ingest with every PySpark that wirelake works with
 	@$(BIN)/python -m pytest -m every_spark tests/spark
-	@WIRELAKE_DELTA=1 scripts/spark-versions $(BIN)/python
+	@WIRELAKE_MAVEN=1 scripts/spark-versions $(BIN)/python
 
 check: $(STAMP) ## check lint, formatting, types and generated documents
 	$(BIN)/ruff check

@@ -1,10 +1,11 @@
 """``python -m benchmarks.streaming``: a hub under load that records, and a stream that keeps a lake current with it.
 
 Parts: ``live`` prints how long a message takes from the hub's socket to a row that can be queried, and what the stream
-holds (memory, carry, files) while it runs; ``catch-up`` how much faster than real time a stream reads what was
-recorded, ``cpu`` what a message costs at 5 s triggers against one ingest, ``step`` what a step over 1 MB of growth
-takes, ``settings`` what settings of Spark do to a query of your own, and ``cuts`` compares lakes that followed captures
-cut at any byte with those of one ingest. ``--part`` names those to run; without it all but ``cuts`` do.
+holds (memory, carry, files) while it runs, and fails if a long run is slow or grows; ``catch-up`` how much faster than
+real time a stream reads what was recorded, ``cpu`` what a message costs at 5 s triggers against one ingest, ``step``
+what a step over 1 MB of growth takes, ``settings`` what settings of Spark do to a query of your own, and ``cuts``
+compares lakes that followed captures cut at any byte with those of one ingest. ``--part`` names those to run; without
+it all but ``cuts`` do.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import resource
 import signal
 import subprocess
@@ -43,6 +45,11 @@ ADDRESS = "plant.boiler"
 WAYS = 10
 """In which captures of one world grow."""
 HELD_SECONDS = 5.0
+LONG_SECONDS = 1500.0
+"""A run that is as long is judged: from the first third on, removed files are swept as often as others come."""
+MOST_P50, MOST_P99 = 1.5, 3.0
+MOST_GROWTH = {"memory": 1.1, "carry": 3.0, "files in tables": 1.5, "files on disk": 1.1}
+"""From the second third of a long run to the last."""
 BURSTS = 50
 """A second."""
 POLL_SECONDS = 0.01
@@ -103,8 +110,9 @@ class Seen:
             stop.wait(POLL_SECONDS)
         if stop.is_set():
             return
-        lake, known, number = Lake.open(self.lake, create=False), set[str](), 0
-        is_over = False
+        lake = Lake.open(self.lake, create=False)
+        number, known = lake.number(), self._look(lake.snapshot(), set(), time.time())
+        self.rows, self.latencies, is_over = 0, [], False  # what was there before
         while not is_over:
             is_over = stop.wait(POLL_SECONDS)
             if lake.number() != number:
@@ -130,8 +138,8 @@ class Held:
     """What a stream holds at one moment."""
 
     seconds: float
-    memory: int
-    """Of its processes, in bytes."""
+    memory: dict[str, int]
+    """Of its processes, in bytes: what each has for itself, and its share of what several have."""
     carry: int
     """Bytes of state that the last commit has left to the next."""
     files: int
@@ -145,7 +153,7 @@ class Held:
         opened = Lake.open(lake, create=False)
         carry = sum(opened.store.sizes(opened.carry().values()).values())
         files = sum(len(opened.files(table)) for table in opened.tables())
-        on_disk = sum(path.suffix == ".parquet" and "_tables" in path.parts for path in lake.rglob("*"))
+        on_disk = sum(name.endswith(".parquet") for _, _, names in os.walk(lake / "_tables") for name in names)
         return cls(time.monotonic() - began, _memory(pid), carry, files, on_disk, opened.number())
 
 
@@ -157,6 +165,7 @@ class Lived:
     """In the lake at the end."""
     p50: float
     p99: float
+    most: float
     batches: int
     batches_behind: int
     """Commits from the end of the load to the one with the last message, unless files were merged meanwhile."""
@@ -215,9 +224,9 @@ def live(folder: Path, rate: int, seconds: float, trigger: str, engine: str) -> 
     latencies = np.concatenate(seen.latencies)
     files = Lake.open(lake, create=False).files("silver/messages")
     messages, behind = sum(file.rows for file in files), max(file.commit for file in files) - number
-    p50, p99 = (float(np.percentile(latencies, share)) for share in (50, 99))
+    p50, p99, most = (float(np.percentile(latencies, share)) for share in (50, 99, 100))
     carry = total["carry_bytes"]
-    return Lived(published, seen.rows, messages, p50, p99, total["batches"], behind, carry, cpu, held)
+    return Lived(published, seen.rows, messages, p50, p99, most, total["batches"], behind, carry, cpu, held)
 
 
 def _load(address: str, rate: int, seconds: float) -> int:
@@ -244,12 +253,13 @@ def _cpu(pid: int) -> float:
     return sum(one.user + one.system + one.children_user + one.children_system for one in times)
 
 
-def _memory(pid: int) -> int:
-    size = 0
+def _memory(pid: int) -> dict[str, int]:
+    sizes = dict.fromkeys(("driver", "java", "workers"), 0)
     for process in _family(pid):
         with suppress(psutil.Error):
-            size += process.memory_info().rss
-    return size
+            part = "driver" if process.pid == pid else "java" if process.name() == "java" else "workers"
+            sizes[part] += process.memory_full_info().pss
+    return sizes
 
 
 def _measure(pid: int, lake: Path, stop: threading.Event, held: list[Held]) -> None:
@@ -321,16 +331,21 @@ def main() -> int:
         print(json.dumps(micro_batches(options.micro_batches)))
         return 0
     parts = options.part or PARTS[:-1]
+    faults: list[str] = []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         if "live" in parts:
-            _show_live(live(folder / "live", options.rate, options.seconds, options.trigger, options.engine), options)
+            lived = live(folder / "live", options.rate, options.seconds, options.trigger, options.engine)
+            _show_live(lived, options)
+            faults = too_much(lived) if options.seconds >= LONG_SECONDS else []
+            print("".join(f"too much: {fault}\n" for fault in faults), end="")
         if {"catch-up", "cpu", "step"} & set(parts):
             captures = recorded(folder / "recorded", min(options.seconds, SECONDS), options.rate)
             _read_again(captures, folder, parts, min(options.seconds, SECONDS))
     if "settings" in parts:
         _settings()
-    return _cuts(options.cuts) if "cuts" in parts else 0
+    wrong = _cuts(options.cuts) if "cuts" in parts else 0
+    return 1 if wrong or faults else 0
 
 
 def _show_live(found: Lived, options: argparse.Namespace) -> None:
@@ -338,14 +353,43 @@ def _show_live(found: Lived, options: argparse.Namespace) -> None:
     print(
         f"live, {options.rate} messages/s for {options.seconds:.0f} s, trigger {options.trigger}, {options.engine}: "
         f"{found.messages:,} messages in {found.batches} batches; socket to row p50 {found.p50:.2f} s, "
-        f"p99 {found.p99:.2f} s; {per_message:.0f} us of processor a message; carry {found.carry_bytes / 1e6:.2f} MB"
+        f"p99 {found.p99:.2f} s, at most {found.most:.2f} s; {per_message:.0f} us of processor a message; "
+        f"carry {found.carry_bytes / 1e6:.2f} MB"
     )
     every = max(1, len(found.held) // 10)
     for one in found.held[every - 1 :: every]:
         print(
-            f"  after {one.seconds / 60:4.1f} min: {one.memory >> 20} MiB of memory, carry {one.carry / 1e6:.2f} MB, "
+            f"  after {one.seconds / 60:4.1f} min: {_shown(one.memory)}, carry {one.carry / 1e6:.2f} MB, "
             f"{one.files} files in tables, {one.on_disk} on disk, {one.commits} commits"
         )
+
+
+def too_much(found: Lived) -> list[str]:
+    """Say what of a long run is slower, or grows more, than a stream that runs for weeks may."""
+    third = len(found.held) // 3
+    slow = [
+        f"{name} is {seconds:.2f} s, and {most} s is the limit"
+        for name, seconds, most in (("p50", found.p50, MOST_P50), ("p99", found.p99, MOST_P99))
+        if seconds > most
+    ]
+    grown = []
+    for name, most in MOST_GROWTH.items():
+        before, after = (
+            median(_measures(one)[name] for one in part) for part in (found.held[third:-third], found.held[-third:])
+        )
+        if after > most * before:
+            grown.append(f"{name}: {before:,.0f}, later {after:,.0f}, more than {most} times as much")
+    return [*slow, *grown]
+
+
+def _measures(one: Held) -> dict[str, int]:
+    sizes = (sum(one.memory.values()), one.carry, one.files, one.on_disk)
+    return dict(zip(MOST_GROWTH, sizes, strict=True))
+
+
+def _shown(memory: dict[str, int]) -> str:
+    parts = ", ".join(f"{name} {size >> 20}" for name, size in memory.items())
+    return f"{sum(memory.values()) >> 20} MiB of memory ({parts})"
 
 
 def _read_again(captures: Path, folder: Path, parts: tuple[str, ...], seconds: float) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from benchmarks.streaming import ADDRESS, RATE, at_once, live, read_again, recorded
+from benchmarks.streaming import ADDRESS, RATE, Held, Lived, at_once, live, read_again, recorded, too_much
 from wirelake.lake import Lake
 
 MOST_BEHIND = 3
@@ -31,3 +31,12 @@ def test_a_capture_that_is_read_in_steps_has_the_messages_of_one_ingest(tmp_path
     told, _, _ = read_again(captures, tmp_path / "stream", 20_000)
     assert len(told.batches) > 2 and len(told.cpu) == len(told.batches)
     assert sum(sum(batch.report.messages.values()) for batch in told.batches) == messages
+
+
+def test_a_long_run_that_is_slow_or_grows_is_told() -> None:
+    def lived(p99: float, growth: int) -> Lived:
+        held = [Held(n, {"java": 1000 + growth * n}, 100, 50 + growth * n, 500, n) for n in range(90)]
+        return Lived(1, 2, 2, 0.5, p99, p99, 1, 0, 100, 1.0, held)
+
+    assert too_much(lived(2.0, 0)) == []
+    assert [fault.split()[0] for fault in too_much(lived(3.5, 10))] == ["p99", "memory:", "files"]

@@ -42,8 +42,12 @@ def expected(captures: Path, tmp_path_factory: pytest.TempPathFactory) -> object
     return tables(place)
 
 
-def started(captures: Path, lake: Path, *options: str) -> subprocess.Popen[str]:
-    run = "from wirelake.cli import main; main()"
+RUN = "from wirelake.cli import main; main()"
+MERGING = f"from wirelake.ingest import follow; follow.TIERS, follow.MIN_FILES = ((3, 1 << 20),), 2; {RUN}"
+"""Files are merged all the time."""
+
+
+def started(captures: Path, lake: Path, *options: str, run: str = RUN) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", run, "stream", str(captures), str(lake), "--engine", "inline", *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -75,7 +79,8 @@ def test_kills_at_any_moment_change_nothing(captures: Path, expected: object, tm
     draw, kills = Random(7), 0
     for attempt in range(KILLS):
         lake = tmp_path / f"lake-{attempt}"
-        while kills < KILLS and is_killed(started(captures, lake, "--available-now", "--max-bytes", "20k"), lake, draw):
+        options = ("--available-now", "--max-bytes", "20k")
+        while kills < KILLS and is_killed(started(captures, lake, *options, run=MERGING), lake, draw):
             kills += 1
             if draw.random() < 0.25:
                 break
@@ -163,6 +168,21 @@ def test_it_serves_metrics_and_says_when_an_input_stalls(captures: Path, tmp_pat
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0 and f"{captures}: stalled" in err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Arrow has jemalloc on Linux")
+def test_it_gives_memory_back_that_a_merge_of_files_has_used(captures: Path, tmp_path: Path) -> None:
+    program = """
+import atexit, sys
+from wirelake.cli import main
+atexit.register(lambda: print(sys.modules["pyarrow"].default_memory_pool().backend_name, file=sys.stderr))
+main()
+"""
+    options = ["--available-now", "--engine", "inline", "--quiet"]
+    command = [sys.executable, "-c", program, "stream", str(captures), str(tmp_path / "lake"), *options]
+    environment = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=True)
+    assert done.stderr.split()[-1] == "jemalloc"
 
 
 def test_an_address_for_metrics_that_is_taken_is_an_error(captures: Path, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -234,6 +236,27 @@ def test_rounds_that_fail_in_a_row_end_it_with_their_error(captures: Path, tmp_p
     assert len(told.failures) == 3
 
 
+def test_a_late_capture_of_one_sensor_fails_the_round_and_does_not_hold_back_others(tmp_path: Path) -> None:
+    for seed, name in enumerate(("one", "other")):
+        (tmp_path / "in" / name).mkdir(parents=True)
+        write_pcap(generate(["casual"], seed=seed, messages=50), tmp_path / "in" / name / "a.pcap")
+    now(tmp_path / "in", tmp_path / "lake")
+    early = generate(["casual"], seed=9, messages=50, start_us=1_000_000_000_000_000)
+    write_pcap(early, tmp_path / "in" / "one" / "b.pcap")
+    write_pcap(
+        generate(["casual"], seed=2, messages=70, start_us=1_800_000_000_000_000), tmp_path / "in" / "other" / "b.pcap"
+    )
+    told = Told()
+    with pytest.raises(IngestError, match="belongs before"):
+        now(tmp_path / "in", tmp_path / "lake", told, max_failures=2)
+    assert len(told.failures) == 2 and len(told.batches) == 1
+    assert sorted(Path(path).parts[-2:] for path in Lake.open(tmp_path / "lake").inputs()) == [
+        ("one", "a.pcap"),
+        ("other", "a.pcap"),
+        ("other", "b.pcap"),
+    ]
+
+
 def test_a_lake_that_somebody_else_writes_to_is_tried_again(captures: Path, tmp_path: Path) -> None:
     lake = Lake.open(tmp_path / "lake", settings={"buckets": 2})
     writing = lake.writing()
@@ -261,3 +284,35 @@ def test_small_files_are_merged_while_it_follows(tmp_path: Path, monkeypatch: py
     assert total.compactions >= 2 and total.batches == plain.batches
     assert len(lake.files("silver/messages")) < len(many.files("silver/messages")) / 2
     assert tables(lake) == tables(many)
+
+
+def test_steps_go_on_while_files_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A merging of many slices delays each step by one of them: rows that come meanwhile need not wait for all."""
+    from wirelake.lake import compaction
+
+    slices = 0
+
+    def count(*given: Any) -> Iterator[Any]:
+        nonlocal slices
+        for rows in real(*given):
+            slices += 1
+            yield rows
+
+    class Counting(Told):
+        def batch(self, batch: Batch) -> None:
+            super().batch(batch)
+            between.append(slices)
+
+    real, between = compaction._slices, list[int]()
+    monkeypatch.setattr(compaction, "_slices", count)
+    monkeypatch.setattr(compaction, "SLICE_BYTES", 4_000)
+    monkeypatch.setattr("wirelake.ingest.follow.TIERS", ((10, 1 << 20),))
+    monkeypatch.setattr("wirelake.ingest.follow.MERGE_SECONDS", 0.0, raising=False)
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    write_tap(generate(["casual", "dsa"], seed=4, messages=200), folder / "a.tap")
+    size = (folder / "a.tap").stat().st_size
+    total = now(folder, tmp_path / "lake", Counting(), max_bytes=size // 16, final=True)
+    ingest(InlineRunner(), [str(folder)], str(tmp_path / "batch"), final=True)
+    assert slices > 5 and max(after - before for before, after in pairwise(between)) <= 2
+    assert total.compactions and tables(tmp_path / "lake") == tables(tmp_path / "batch")

@@ -41,6 +41,25 @@ def test_without_a_limit_nothing_stalls(tmp_path: Path) -> None:
     assert sources.news() == [] and sources.stalled == []
 
 
-def test_an_input_that_is_gone_is_an_error(tmp_path: Path) -> None:
+def test_an_input_that_is_gone_is_told_and_others_are_followed(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder in (one, other):
+        folder.mkdir()
+        (folder / "a.pcap").write_bytes(b"some")
+    sources = Sources([str(one), str(other)])
+    assert len(sources.look()) == 2 and sources.news() == []
+    one.rename(tmp_path / "away")
+    assert [file.path for file in sources.look()] == [f"{other}/a.pcap"]
+    (told,) = sources.news()
+    assert told == f"{one}: stalled, path does not exist: {one}; other inputs are followed"
+    assert sources.news() == [] and sources.stalled == [str(one)]
+    (tmp_path / "away").rename(one)
+    assert len(sources.look()) == 2 and sources.news() == [f"{one}: it grows again"]
+
+
+def test_it_is_an_error_if_an_input_is_not_there_at_first_or_none_is_left(tmp_path: Path) -> None:
+    gone = Sources([str(tmp_path), str(tmp_path / "gone")])
     with pytest.raises(OptionError, match="does not exist"):
-        Sources([str(tmp_path / "gone")]).look()
+        gone.check()
+    with pytest.raises(OptionError, match="does not exist"):
+        Sources([str(tmp_path / "gone"), str(tmp_path / "gone, too")]).look()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from tests.lake.lakes import SCHEMA, numbers, rows
 from wirelake.errors import LakeError
 from wirelake.lake import Kept, Lake, StagedFile, compaction
-from wirelake.lake.compaction import compact
+from wirelake.lake.compaction import Compacted, compact, compacting
 
 DAY = 86_400_000_000
 
@@ -66,6 +67,41 @@ def test_rows_that_outgrow_memory_are_merged_in_slices(tmp_path: Path, monkeypat
     assert (dated.rows, undated.rows) == (195, 5) and undated.partition == "date=__HIVE_DEFAULT_PARTITION__"
     times = lake.read_file(dated.path).column("ts").to_pylist()
     assert times == sorted(times)
+
+
+def test_what_is_committed_between_slices_stays_and_what_it_replaces_is_not_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "SLICE_BYTES", 500)
+    lake = Lake.open(tmp_path)
+    for n in range(4):
+        commit(lake, "silver/x", *(rows(10 * n + k, ts=10 * n + k) for k in range(10)))
+        commit(lake, "silver/y", rows(n, ts=n))
+    with lake.writing() as run:
+        done = Compacted()
+        parts = compacting(run, done)
+        next(parts)
+        for n in range(4, 6):
+            with run.staging.attempt("t", "s") as attempt:
+                attempt.table("silver/y", SCHEMA).write(rows(n, ts=n))
+                replaced = [file for file in lake.files("silver/y") if file.max_ts == 0]
+                run.commit(attempt.close(), removed=replaced)
+        assert list(parts)
+        assert not list(tmp_path.glob("_staging/*/*"))
+    assert (done.files_before, done.files_after, done.commits) == (4, 1, [11])
+    assert numbers(lake, "silver/x") == list(range(40)) and len(lake.files("silver/x")) == 1
+    assert numbers(lake, "silver/y") == [1, 2, 3, 4, 5] and len(lake.files("silver/y")) == 5
+    assert compacted(lake).files_before == 5
+
+
+def test_a_merging_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
+    lake = Lake.open(tmp_path)
+    for n in range(3):
+        commit(lake, "silver/x", rows(n, ts=n))
+    with lake.writing() as run, closing(compacting(run, Compacted())) as parts:
+        next(parts)
+    assert not list(tmp_path.glob("_staging/*")) and lake.number() == 3
+    assert compacted(lake).files_before == 3
 
 
 def test_large_files_open_things_and_the_newest_minutes_are_left_alone(tmp_path: Path) -> None:

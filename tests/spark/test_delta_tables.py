@@ -54,7 +54,7 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.skipif("WIRELAKE_DELTA" not in os.environ, reason="WIRELAKE_DELTA is not set: it downloads Delta's jar")
+@pytest.mark.skipif("WIRELAKE_MAVEN" not in os.environ, reason="WIRELAKE_MAVEN is not set: it downloads Delta's jar")
 def test_spark_reads_the_rows_of_the_lake_and_of_an_earlier_version(tmp_path: Path) -> None:
     version = ".".join(pyspark.__version__.split(".")[:2])
     if version not in PACKAGES:

@@ -75,6 +75,22 @@ def test_a_context_has_no_sql_and_its_workers_begin_warm() -> None:
     assert ".zip" not in pyspark  # the copy that Spark brings has no byte code
 
 
+def test_a_context_forgets_earlier_jobs() -> None:
+    """A stream runs some millions of them."""
+    require("java")
+    script = (
+        "from wirelake.spark.session import context\n"
+        "sc = context('local[2]')\n"
+        "sc.setJobGroup('many', '')\n"
+        "for _ in range(300): sc.parallelize([0], 1).count()\n"
+        "print(len(sc.statusTracker().getJobIdsForGroup('many')))\n"
+        "sc.stop()\n"
+    )
+    done = run(script)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) <= 150
+
+
 def test_another_python_has_sparks_own_daemon() -> None:
     wanted = {"spark.master": "local[2]", "spark.pyspark.python": "/usr/bin/python3"}
     assert not _runs_this_python(wanted)

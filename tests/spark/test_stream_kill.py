@@ -90,6 +90,19 @@ def test_the_verb_loses_nothing_whatever_of_it_is_killed(runs: Callable[..., Ing
         assert tables(lake) == expected
 
 
+def test_without_its_jvm_the_verb_ends_at_once_and_says_why(runs: Callable[..., Ingest], tmp_path: Path) -> None:
+    captures, lake = tmp_path / "captures", tmp_path / "lake"
+    captures.mkdir()
+    write_tap(generate(["mb"], seed=5, messages=50), captures / "a.tap")
+    run = runs(captures, lake, "--trigger", "100ms", verb="stream", master="local[1]")
+    assert not run.wait(until=lambda: commits(lake) > 0)
+    (java,) = (number for number, (_, command) in run.members().items() if command.split("\0")[0].endswith("java"))
+    os.kill(java, signal.SIGKILL)
+    write_tap(generate(["mb"], seed=6, messages=50), captures / "b.tap")
+    assert run.wait() and run.process.wait() == 1
+    assert "failed (1 in a row): the Java process of Spark is gone" in run.log.read_text()
+
+
 def started(runs: Callable[..., Ingest], captures: Path, lake: Path, *options: str) -> Ingest:
     return runs(captures, lake, "--available-now", "--quiet", *options, verb="stream", master="local[2,4]")
 
@@ -122,7 +135,7 @@ def test_a_query_loses_nothing_whatever_of_it_is_killed(
         (row["connection"], row["direction"], row["offset"]) for row in read("wire", captures, rotated="true")
     )
     state, checkpoint, out = (tmp_path / name for name in ("state", "checkpoint", "out"))
-    places, draw, kills, run = (captures, state, checkpoint, out), Random(5), 0, None
+    places, draw, kills, starts, run = (captures, state, checkpoint, out), Random(5), 0, 0, None
     while kills < SHARE:
         run = run or runs(*places, command=JOB)
         victim = VICTIMS[kills % len(VICTIMS)]
@@ -136,20 +149,22 @@ def test_a_query_loses_nothing_whatever_of_it_is_killed(
             check(spark, out, expected)
             shutil.rmtree(out)
             shutil.rmtree(checkpoint)
-        run = None
-        begin_anew(draw, state, checkpoint, out)
+        run, starts = None, starts + 1
+        begin_anew(starts, draw, state, checkpoint, out)
     if run is None or (run.wait() and run.process.wait()):
         runs(*places, command=JOB).finish()
     check(spark, out, expected)
 
 
-def begin_anew(draw: Random, state: Path, checkpoint: Path, out: Path) -> None:
-    """Perhaps delete what the stream keeps; a lost checkpoint means to begin with empty tables."""
-    if draw.random() < 0.4:
-        shutil.rmtree(state, ignore_errors=True)
-    if draw.random() < 0.3:
+def begin_anew(number: int, draw: Random, state: Path, checkpoint: Path, out: Path) -> None:
+    """Delete what the stream keeps: Spark's checkpoint the first time, the reader's state the second time, and then by
+    chance. A lost checkpoint means to begin with empty tables.
+    """
+    if number == 1 or (number > 2 and draw.random() < 0.3):
         shutil.rmtree(checkpoint, ignore_errors=True)
         shutil.rmtree(out, ignore_errors=True)
+    if number == 2 or (number > 2 and draw.random() < 0.4):
+        shutil.rmtree(state, ignore_errors=True)
 
 
 def moment_of_query(checkpoint: Path, draw: Random) -> Callable[[], bool]:

@@ -87,7 +87,6 @@ def test_captures_that_are_cut_anywhere_and_grow_give_the_rows_of_one_batch(
     assert expected and sorted(map(repr, found)) == sorted(map(repr, expected))
 
 
-@pytest.mark.every_spark
 def lay_down(sensor: Sensor, folder: Path, size: int) -> None:
     """Let so many bytes of the files of a sensor be there."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -98,6 +97,7 @@ def lay_down(sensor: Sensor, folder: Path, size: int) -> None:
         size -= len(data)
 
 
+@pytest.mark.every_spark
 def test_a_stream_without_limits_gives_the_rows_of_a_batch_read(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()

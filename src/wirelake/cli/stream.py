@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from queue import SimpleQueue
@@ -167,6 +169,7 @@ def stream(
     if final and not available_now:
         raise click.UsageError("--final needs --available-now: while captures are followed, more may always come")
     conf_settings = dict(pairs(conf, "--conf"))
+    _use_frugal_allocator()
     with one_line_errors():
         from ..ingest.follow import FollowSettings
 
@@ -216,6 +219,12 @@ def _follow(
             stop=stop,
             watcher=watcher,
         )
+
+
+def _use_frugal_allocator() -> None:
+    """Let Arrow use the allocator that gives back what a merge of files has used. It looks when it is loaded."""
+    if sys.platform == "linux":
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
 
 
 @contextmanager

@@ -11,10 +11,11 @@ A round that fails is tried again, a little later each time; after ``max_failure
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
@@ -23,13 +24,13 @@ from ..capture.read.listing import ListedFile
 from ..capture.settings import ReadSettings
 from ..errors import CaptureError, LakeError, OptionError, WireError
 from ..lake import Lake, Run
-from ..lake.compaction import compact
+from ..lake.compaction import Compacted, compacting
 from .admission import bytes_ahead
 from .known import Known, recognise
 from .plan import Found, Late, find_captures
 from .report import Report
 from .run import Ingest, existing_lake, opened, plain_input, refuse_nameless
-from .runner import IngestError, Runner
+from .runner import IngestError, LateCaptures, Runner, RunnerEnded
 from .sources import Sources
 from .stages import NoProgress
 
@@ -45,6 +46,8 @@ readable now."""
 TIERS = ((64, 1 << 20), (512, 16 << 20), (4096, 128 << 20))
 """Every so many commits, files become about so large. A row is written again once per tier, not at every merge."""
 MIN_FILES = 8
+MERGE_SECONDS = 0.25
+"""So long files are merged behind a step even where the next one is due already, or less if there is nothing to do."""
 FAILURES = (IngestError, LakeError, CaptureError, WireError, OptionError, OSError)
 """What may pass, or what an operator can mend."""
 
@@ -205,6 +208,7 @@ class _Following:
         self._sources = Sources(inputs, settings.stalled_seconds)
         self._writing: ExitStack | None = None
         self._run: Run | None = None
+        self._upkeep: Generator[bool, None, None] | None = None
         self._listed: list[ListedFile] = []
         """What the last complete round has seen: if nothing changes, there is nothing to do."""
         self._looked_at = 0.0
@@ -212,13 +216,13 @@ class _Following:
         """What was told: those of the last complete round, so that a note is not repeated; and of this one."""
         self._new_notes: set[str] = set()
         self._failures = 0
-        self._lag_bytes = 0
+        self._lag_bytes, self._has_read = 0, False
         self._max_bytes, self._read_to = settings.max_bytes, -1
         self._merged_at: dict[int, int] = {}
 
     def check_inputs(self) -> None:
         """Refuse inputs that do not exist, before there is a lake."""
-        self._sources.look()
+        self._sources.check()
 
     def run(self, lake: Lake, stop: Event) -> None:
         while not stop.is_set():
@@ -226,20 +230,21 @@ class _Following:
             pause = self._settings.trigger_seconds
             try:
                 is_done = self._round(lake)
+                self._look_after(began + pause)
                 self._failures = 0
             except FAILURES as error:
                 is_done, pause = False, self._after(error)
             if self._settings.available_now and is_done and self._lag_bytes == 0:
                 self._finish(lake)
                 return
-            if self._lag_bytes and not self._failures:
+            if self._lag_bytes and self._has_read and not self._failures:
                 continue
             stop.wait(max(0.0, pause - (time.monotonic() - began)))
 
     def close(self) -> None:
         """Leave the lake, with nothing staged."""
         if self._writing is not None:
-            writing, self._writing, self._run = self._writing, None, None
+            writing, self._writing, self._run, self._upkeep = self._writing, None, None, None
             writing.close()
 
     # --- one round
@@ -260,7 +265,7 @@ class _Following:
         # What was set aside cannot be waited for: it may never be readable.
         waited_for = [one for one in found if one.now.path not in report.set_aside]
         ahead = sum(bytes_ahead(Found.of(one, self._settings.sensor)) for one in waited_for)
-        self._lag_bytes = report.bytes_left
+        self._lag_bytes, self._has_read = report.bytes_left, report.commit is not None
         self._widen(lake, report)
         # Until all is read, and while captures are set aside, every round looks again.
         self._listed = [] if report.bytes_left or report.set_aside else listed
@@ -303,24 +308,31 @@ class _Following:
             wanted.partition_bytes,
             self._max_bytes,
         )
-        report = step.run(found, NoProgress())
+        try:
+            report = step.run(found, NoProgress())
+        except LateCaptures as error:
+            others = [one for one in found if Found.of(one, wanted.sensor).now.sensor not in error.sensors]
+            if others:  # they need not wait until somebody has decided what is to become of these
+                self._step(run, others, final)
+            raise
         report.seconds = time.monotonic() - began
         self._note([*report.notes, *(f"set aside: {reason}" for reason in report.set_aside.values())])
         if report.commit is not None:
             self._count(run.lake, report)
-            self._look_after(run)
         return report
 
     def _finish(self, lake: Lake) -> None:
         if self._settings.final:
             found, _ = self._find(lake, self._sources.look())
             self._step(self._writer(lake), found, final=True)
+        self._look_after(math.inf)
 
     def _writer(self, lake: Lake) -> Run:
         """Return the run that writes; after a failure it is another one, which finishes what that one left."""
         if self._run is None:
             self._writing = ExitStack()
             self._run = self._writing.enter_context(lake.writing())
+            self._upkeep = self._writing.enter_context(closing(self._upkeep_of(self._run)))
         return self._run
 
     def _after(self, error: Exception) -> float:
@@ -329,7 +341,7 @@ class _Following:
         self.total.failures += 1
         self._listed = []
         self.close()
-        gives_up = self._failures >= self._settings.max_failures
+        gives_up = self._failures >= self._settings.max_failures or isinstance(error, RunnerEnded)
         pause: float = min(self._settings.trigger_seconds * 2**self._failures, LONGEST_PAUSE_SECONDS)
         self._watcher.failed(error, self._failures, 0.0 if gives_up else pause)
         if gives_up:
@@ -363,16 +375,29 @@ class _Following:
 
     # --- what a lake needs over weeks
 
-    def _look_after(self, run: Run) -> None:
-        """Merge small files now and then. Sweeps come with commits."""
-        if not self._settings.compacts:
-            return
-        number = run.lake.number()
-        for every, target in TIERS:
-            if number - self._merged_at.setdefault(every, number - number % every) >= every:
+    def _look_after(self, until: float) -> None:
+        """Merge small files until it is time for the next round, and a little even if that is now. Sweeps come with
+        commits.
+        """
+        until = max(until, time.monotonic() + MERGE_SECONDS)
+        while self._upkeep is not None and next(self._upkeep, False) and time.monotonic() < until:
+            pass
+
+    def _upkeep_of(self, run: Run) -> Generator[bool, None, None]:
+        """Merge small files when it is time, slice by slice, so that the next step need not wait for all of it. Yield
+        whether anything was done.
+        """
+        while self._settings.compacts:
+            for every, target in TIERS:
+                number = run.lake.number()
+                if number - self._merged_at.setdefault(every, number - number % every) < every:
+                    continue
                 self._merged_at[every] = number
-                done = compact(run, target_bytes=target, min_files=MIN_FILES)
+                done = Compacted()
+                for _ in compacting(run, done, target_bytes=target, min_files=MIN_FILES):
+                    yield True
                 self.total.compactions += len(done.commits)
+            yield False
 
 
 def _refuse_lake_among(inputs: Iterable[str], lake: str | Lake) -> None:

@@ -18,6 +18,7 @@ import msgspec
 
 from ..capture.read.files import CaptureFile, open_binary
 from ..capture.read.listing import ListedFile, Peek, peek, place_in_order
+from ..errors import CaptureError
 from ..lake.inputs import HEAD_BYTES, SMALLEST_MARK, Input, head_hash, marks
 
 T = TypeVar("T")
@@ -92,6 +93,14 @@ def _hash_of(path: str, size: int, now: Input) -> str:
         return now.head
     content = _content(path, size)
     return head_hash(content) if len(content) == size else ""
+
+
+def is_still_there(one: Input) -> bool:
+    """Return whether a file still begins with what it began with when it was looked at."""
+    try:
+        return head_hash(_content(one.path, one.head_bytes)) == one.head
+    except CaptureError:
+        return False
 
 
 # --- the decision

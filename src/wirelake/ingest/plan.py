@@ -18,7 +18,7 @@ from ..errors import CaptureError, OptionError
 from ..lake import Input, Lake
 from ..lake.expiry import EXPIRED, date_us
 from .known import Known, Seen, look, recognise
-from .runner import IngestError
+from .runner import IngestError, LateCaptures
 from .sensor_carry import CarryOf, Closing
 from .sensors import COMPRESSED, Place, base_name, default_sensor, place_of, sensor_key, separate_sensor
 
@@ -192,6 +192,8 @@ class Choice:
     left_aside: dict[str, str] = field(default_factory=dict)
     """Captures that were set aside, and are late since then, each with the reason: they keep no others waiting."""
     notes: list[str] = field(default_factory=list)
+    _by_sensor: dict[str, dict[str, Input]] | None = None
+    """What the lake has read, by sensor and origin: there may be very much of it."""
 
     def plans(self, found: Sequence[Found]) -> list[SensorPlan]:
         """Return what to do with each sensor to which these captures belong, if there is anything to do."""
@@ -200,7 +202,8 @@ class Choice:
             by_sensor.setdefault(one.now.sensor, []).append(one)
         late = {name: self._late(name, captures) for name, captures in by_sensor.items()}
         if any(late.values()) and self.late == "refuse":
-            raise IngestError(_refusal([one.capture.path for captures in late.values() for one in captures]))
+            paths = [one.capture.path for captures in late.values() for one in captures]
+            raise LateCaptures(_refusal(paths), [name for name, captures in late.items() if captures])
         plans = [plan for name, captures in by_sensor.items() for plan in self._plans(name, captures, late[name])]
         return [plan for plan in plans if plan.segments]
 
@@ -222,14 +225,16 @@ class Choice:
         self.unchanged += without
         return [one for one in late if one not in without]
 
-    def _read(self, name: str) -> list[Input]:
+    def _read(self, name: str) -> Collection[Input]:
         """Return the captures that were read of a sensor, each once: with the record that says the most."""
-        by_origin: dict[str, Input] = {}
-        for one in self.lake.inputs().values():
-            known = by_origin.get(one.origin)
-            if one.sensor == name and one.origin and (known is None or one.position >= known.position):
-                by_origin[one.origin] = one
-        return list(by_origin.values())
+        if self._by_sensor is None:
+            self._by_sensor = {}
+            for one in self.lake.inputs().values():
+                by_origin = self._by_sensor.setdefault(one.sensor, {})
+                known = by_origin.get(one.origin)
+                if one.origin and (known is None or one.position >= known.position):
+                    by_origin[one.origin] = one
+        return self._by_sensor.get(name, {}).values()
 
     def _plans(self, name: str, found: list[Found], late: list[Found]) -> list[SensorPlan]:
         if late and self.late == "rebuild":

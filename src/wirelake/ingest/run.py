@@ -16,8 +16,8 @@ from ..capture.settings import ReadSettings
 from ..errors import LakeError, OptionError
 from ..lake import Lake, Run
 from ..lake.places import plain_place
-from .admission import admit
-from .known import Known, recognise
+from .admission import admit, bytes_ahead
+from .known import Known, is_still_there, recognise
 from .plan import Choice, Found, Late, check_sensors, find_captures, records_beside, refuse_shrunk, stamp
 from .report import Report
 from .runner import CaptureFailed, Runner
@@ -123,16 +123,37 @@ class Ingest:
     max_bytes: int | None = None
     """How much is read at most, about; what is left is for the next ingest."""
     set_aside: dict[str, str] = field(default_factory=dict)
+    moved: dict[str, str] = field(default_factory=dict)
+    """Captures that were renamed, compressed or overwritten before they were read: their sensors wait for the next
+    ingest, which finds them under another name. Else what belongs behind them would be read first.
+    """
 
     def run(self, found: Sequence[Known], progress: Progress) -> Report:
+        waiting: list[Found] = []
         while True:
-            left = {one.now.path for one in found} - self.set_aside.keys()
+            left = {one.now.path: one for one in found if one.now.path not in self.set_aside}
             try:
-                return self._attempt(found, progress)
+                report = self._attempt(found, progress)
             except CaptureFailed as error:
-                if error.capture not in left or len(left) == 1:
+                failed = left.get(error.capture)
+                if failed is None:
                     raise
-                self.set_aside[error.capture] = str(error)
+                if not is_still_there(failed.now):
+                    self.moved[error.capture] = str(error)
+                    sensor = self._found(failed).now.sensor
+                    waiting += [each for one in found if (each := self._found(one)).now.sensor == sensor]
+                    found = [one for one in found if self._found(one).now.sensor != sensor]
+                elif len(left) == 1:
+                    raise
+                else:
+                    self.set_aside[error.capture] = str(error)
+                continue
+            report.set_aside |= self.moved
+            report.bytes_left += sum(map(bytes_ahead, waiting))
+            return report
+
+    def _found(self, one: Known) -> Found:
+        return Found.of(one, self.sensor)
 
     def _attempt(self, everything: Sequence[Known], progress: Progress) -> Report:
         run, lake = self.lake_run, self.lake_run.lake
@@ -142,7 +163,7 @@ class Ingest:
             return CarryOf(lake.store, run.staging, sensor, known)
 
         notes = check_sensors(found, self.sensor, lake.inputs().values())
-        captures = [Found.of(one, self.sensor) for one in found]
+        captures = list(map(self._found, found))
         admitted = admit(captures, self.max_bytes)
         final = self.final and not admitted.bytes_left
         label = lake.labels().get(SET_ASIDE)

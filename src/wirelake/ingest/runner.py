@@ -7,7 +7,7 @@ concerns the user arrives as ``IngestError`` with one line of text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,6 +17,18 @@ from ..errors import CaptureError, LakeError, OptionError, WireError
 
 class IngestError(RuntimeError):
     """What keeps an ingest from finishing, in one line."""
+
+
+class RunnerEnded(IngestError):
+    """What carried tasks out has ended: to try again in this process is no use."""
+
+
+class LateCaptures(IngestError):
+    """Captures that belong before others that were read already; ``sensors`` are theirs."""
+
+    def __init__(self, text: str, sensors: Collection[str]) -> None:
+        super().__init__(text)
+        self.sensors = sensors
 
 
 class CaptureFailed(IngestError):

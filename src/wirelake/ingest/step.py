@@ -13,9 +13,10 @@ from ..lake import Kept, Run
 from ..lake.inputs import Input
 from ..protocols import BUILT_IN
 from .declared import Declared, for_workers
+from .known import is_still_there
 from .plan import SensorPlan
 from .report import Report
-from .runner import Runner
+from .runner import CaptureFailed, Runner
 from .sensor_carry import SENSOR, Closing
 from .sensor_step import SensorStep
 from .sensors import place_of, sensor_key
@@ -56,6 +57,7 @@ class Step:
             sizes = (capture.piece.size for sensor in sensors for capture in sensor.plan.captures)
             self._stages.expect(DECODE, sum(sizes))
             self._stages.run([sensor.chain() for sensor in sensors])
+            _refuse_replaced(capture.input for plan in plans for capture in plan.captures)
             report = Report()
             for sensor in sensors:
                 report.add(sensor.report)
@@ -134,10 +136,10 @@ class Step:
         if plan.since is not None:
             return [one for one in kept if one.commit <= plan.since]
         inputs = [one for one in self.lake.inputs().values() if one.sensor == plan.name]
-        known = {one.origin: place for one in inputs if (place := place_of(one)) is not None}
+        known = {one.origin for one in inputs if one.first_us is not None}
         begun = [one for one in read if one.origin not in known and place_of(one) is not None]
         if begun and known:
-            after = max(known.values())
+            after = max(place for one in inputs if (place := place_of(one)) is not None)
             # Whoever goes back counts minutes anew.
             carry = {
                 name: path
@@ -151,6 +153,15 @@ class Step:
         known = self.lake.labels().get("watermark_us")
         before = known if isinstance(known, dict) else {}
         return before | {sensor.plan.name: sensor.watermark for sensor in sensors}
+
+
+def _refuse_replaced(captures: Iterable[Input]) -> None:
+    """Refuse what was read if another file took the name of one of these meanwhile: the bytes may be those of another
+    capture. Objects in a store are not renamed.
+    """
+    for one in captures:
+        if "://" not in one.path and not is_still_there(one):
+            raise CaptureFailed(f"{one.path}: another file took its place while it was read", one.path)
 
 
 def _inputs(sensor: SensorStep) -> list[Input]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -143,6 +143,16 @@ class Run:
             maintain(self.lake, is_due=record.number % SWEEP_EVERY == 0)
         self._next()
 
+    def aside(self) -> Staging:
+        """Return where files can be written that a later commit gets: commits leave it alone, ``close`` does not."""
+        return self._staging()
+
+    def adopted(self, files: Sequence[StagedFile]) -> list[StagedFile]:
+        """Move files that were written aside to those of the next commit."""
+        staged = [f"{self.staging.directory}/{file.staged.split('/', 2)[2]}" for file in files]
+        self.lake.store.move_all((file.staged, path) for file, path in zip(files, staged, strict=True))
+        return [msgspec.structs.replace(file, staged=path) for file, path in zip(files, staged, strict=True)]
+
     def close(self) -> None:
         """Delete what is staged, unless a commit may need it."""
         if not self._is_in_doubt:
@@ -157,8 +167,11 @@ class Run:
 
     def _next(self) -> None:
         self.number = self.lake._state.number + 1
+        self.staging = self._staging()
+
+    def _staging(self) -> Staging:
         run = f"{self.number:08d}-{uuid.uuid4().hex[:12]}"
-        self.staging = Staging(self.lake.store, run, self.number, self.lake.durable)
+        return Staging(self.lake.store, run, self.number, self.lake.durable)
 
     def _carried(self, name: str, file: StagedFile) -> StagedFile:
         if not is_name(name):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -29,8 +29,9 @@ from .table_files import joined
 from .table_writer import SENSOR
 
 TARGET_BYTES = 128 << 20
-SLICE_BYTES = 16 << 20
-"""Of the files that are read at once, as they lie on the disk: this bounds the memory."""
+SLICE_BYTES = 4 << 20
+"""Of the files that are read at once, as they lie on the disk: this bounds the memory, and the time between two yields
+of ``compacting``."""
 COMMIT_BYTES = 4 << 30
 TIMES = ("ts", "request_ts", "first_ts", "minute")
 """The column by which a table is dated and sorted: the first of these that it has."""
@@ -80,20 +81,55 @@ def compact(
 ) -> Compacted:
     """Merge what can be merged, in one commit or, if there is much, in several. ``min_files``: from so many on."""
     done = Compacted()
-    for batch in _batches(find_groups(run, tables, target_bytes, min_files)):
-        made: list[StagedFile] = []
+    for _ in compacting(run, done, tables=tables, target_bytes=target_bytes, min_files=min_files, say=say):
+        pass
+    return done
+
+
+def compacting(
+    run: Run,
+    done: Compacted,
+    *,
+    tables: Collection[str] | None = None,
+    target_bytes: int = TARGET_BYTES,
+    min_files: int = 2,
+    say: Say = lambda line: None,
+) -> Generator[None, None, None]:
+    """Do what ``compact`` does bit by bit, and count it: yield behind each bounded part.
+
+    The run may commit something else meanwhile. What was merged of files that are gone then is dropped.
+    """
+    staging = run.aside()
+    for batch in _batches(list(find_groups(run, tables, target_bytes, min_files))):
+        merged: list[tuple[Group, list[StagedFile]]] = []
         for number, group in enumerate(batch):
             first = group.files[0]
             say(f"{first.table} {first.partition}: {len(group.files)} files, {group.rows:,} rows")
-            made += merge(run.lake.store, run.staging, f"c{run.number:08d}.{number:05d}", group)
-        removed = [file for group in batch for file in group.files]
-        done.files_before += len(removed)
-        done.files_after += len(made)
-        done.bytes_before += sum(file.bytes for file in removed)
-        done.bytes_after += sum(file.bytes for file in made)
-        done.rows += sum(file.rows for file in made)
-        done.commits.append(run.commit(made, removed=removed))
-    return done
+            task = f"c{staging.number:08d}.{number:05d}"
+            files = yield from merging(run.lake.store, staging, task, group)
+            merged.append((group, files))
+        _commit(run, [one for one in merged if _is_there(run, one[0])], done)
+        run.lake.store.delete_tree(staging.directory)
+        pa.default_memory_pool().release_unused()
+        yield
+
+
+def _is_there(run: Run, group: Group) -> bool:
+    state = run.lake.refresh()
+    return all(state.has_file(file.path) for file in group.files)
+
+
+def _commit(run: Run, merged: Sequence[tuple[Group, list[StagedFile]]], done: Compacted) -> None:
+    if not merged:
+        return
+    removed = [file for group, _ in merged for file in group.files]
+    made = run.adopted([file for _, files in merged for file in files])
+    done.files_before += len(removed)
+    done.files_after += len(made)
+    done.bytes_before += sum(file.bytes for file in removed)
+    done.bytes_after += sum(file.bytes for file in made)
+    done.rows += sum(file.rows for file in made)
+    done.commits.append(run.commit(made, removed=removed))
 
 
 # --- which files
@@ -147,7 +183,7 @@ def _groups(files: list[StagedFile], target_bytes: int, min_files: int) -> Itera
         yield Group(tuple(waiting))
 
 
-def _batches(groups: Iterator[Group]) -> Iterator[list[Group]]:
+def _batches(groups: Iterable[Group]) -> Iterator[list[Group]]:
     waiting: list[Group] = []
     for group in groups:
         waiting.append(group)
@@ -161,8 +197,10 @@ def _batches(groups: Iterator[Group]) -> Iterator[list[Group]]:
 # --- their rows
 
 
-def merge(store: Store, staging: Staging, task: str, group: Group) -> list[StagedFile]:
-    """Write the rows of a group in the order of their times; there is more than one file if they outgrow a date."""
+def merging(store: Store, staging: Staging, task: str, group: Group) -> Generator[None, None, list[StagedFile]]:
+    """Write the rows of a group in the order of their times, and yield behind each slice. Return the files: there is
+    more than one if they outgrow a date.
+    """
     newest = max(file.commit for file in group.files)
     first = group.files[0]
     source = _source(store, [file.path for file in group.files], drop=SENSOR if first.sensor else "")
@@ -171,6 +209,7 @@ def merge(store: Store, staging: Staging, task: str, group: Group) -> list[Stage
         writer = attempt.table(first.table, source.schema, dated_by=time, lasting=True)
         for rows in _slices(source, group, time):
             writer.write(rows)
+            yield
         files = attempt.close()
     if sum(file.rows for file in files) != group.rows or {file.partition for file in files} != {first.partition}:
         raise LakeError(store.show(first.path), "and others cannot be merged: their rows are not what they should be")

@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..ingest.runner import IngestError, Task, TaskFuture
+from ..ingest.runner import IngestError, RunnerEnded, Task, TaskFuture
 from ..ingest.warm_up import run_warm
 from .start import SparkStart
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 AHEAD = 2
 """Tasks under way beyond those that have a core."""
 POLL_SECONDS = 0.1
+DYING_SECONDS = 1.0
+"""Between the end of a JVM's connections and its own."""
 
 
 class SparkRunner:
@@ -46,7 +48,10 @@ class SparkRunner:
 
     @property
     def parallelism(self) -> int:
-        return int(self._context().defaultParallelism)
+        try:
+            return int(self._context().defaultParallelism)
+        except Exception as error:
+            raise self._failure(error) from error
 
     def start(self) -> None:
         self._spark.start()
@@ -133,13 +138,18 @@ class SparkRunner:
             results = [before.result() for before in future.after]
             (outcome,) = self._rdd(future.task).map(partial(run_warm, future.task, results)).collect()
         except BaseException as error:
-            failure = IngestError(f"Spark could not finish: {_first_line(error)}")
+            failure = self._failure(error)
             failure.__cause__ = error
             self._count()
             future.set_exception(failure)
         else:
             self._count()
             future.settle(outcome)
+
+    def _failure(self, error: BaseException) -> IngestError:
+        if self._spark.has_died(DYING_SECONDS):
+            return RunnerEnded("the Java process of Spark is gone: it was killed, or had no memory left; start again")
+        return IngestError(f"Spark could not finish: {_first_line(error)}")
 
     def _rdd(self, task: Task) -> RDD[int]:
         """One element in one partition, the same for all tasks: to make it costs more than a task."""

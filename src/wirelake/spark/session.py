@@ -36,6 +36,13 @@ JAVA_OPTIONS = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_che
 """Arrow checks every access to every value: a sixth of the time of turning columns into rows."""
 SCHEDULER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A JVM that only schedules is ready a quarter sooner with the quick compiler and the small collector."""
+SCHEDULER_SETTINGS = {
+    "spark.driver.extraJavaOptions": SCHEDULER_OPTIONS,
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
+}
+"""Spark remembers 100 000 tasks for a page that nobody sees: half a gigabyte after some hours of a stream."""
 DAEMON = "wirelake.spark.daemon"
 SOCKET_PATH_BYTES = 100
 """The system's limit for the path of a socket, less a little."""
@@ -81,8 +88,7 @@ def context(master: str | None = None, app: str = "wirelake", **conf: Any) -> Sp
     ):
         raise SparkStartError(NO_CONTEXT)
     if is_ours_to_start():
-        wanted.setdefault("spark.driver.extraJavaOptions", SCHEDULER_OPTIONS)
-        return _start(wanted)
+        return _start(SCHEDULER_SETTINGS | wanted)
     return SparkContext.getOrCreate(SparkConf().setAll(list(wanted.items())))
 
 

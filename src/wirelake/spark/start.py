@@ -81,6 +81,15 @@ class SparkStart:
                 return
         callback()
 
+    def has_died(self, seconds: float = 0.0) -> bool:
+        """Return whether the JVM is gone, although nobody ended it; wait so long for that."""
+        process = _process()
+        if process is None or not self.is_ready:
+            return False
+        with suppress(TimeoutExpired):
+            process.wait(seconds)
+        return process.returncode is not None
+
     def wait_until_up(self) -> None:
         """Wait until a JVM replies: whatever is wrong with an installation shows by then."""
         if self._is_ours:
