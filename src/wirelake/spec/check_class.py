@@ -161,8 +161,7 @@ def check_is_wire(where: str, wire: Any) -> None:
                 check_is_wire(where, case)
         case n.Int(labels=labels) if labels is not None and not isinstance(labels, n.Labels):
             raise SpecError(f'{where}: labelled takes Labels; write labelled(u8, Labels("name", {labels!r}))')
-        case n.Int(labels=n.Labels(name=name, names=names)) if not all(isinstance(code, int) for code in names):
-            wrong = next(code for code in names if not isinstance(code, int))
+        case n.Int(labels=n.Labels(name=name, names=names)) if (wrong := _not_a_number(names)) is not None:
             raise SpecError(f"{where}: {wrong!r} is no number; write Labels({name!r}, {{0: {wrong!r}}})")
         case n.Run(length=size, least=least):
             is_size = isinstance(size, n.Wire | n.Choose | n.By | str | bytes | None)
@@ -183,6 +182,10 @@ def check_is_wire(where: str, wire: Any) -> None:
             pass
         case _:
             raise SpecError(f"{where}: {_what_it_is(wire)}")
+
+
+def _not_a_number(codes: Iterable[Any]) -> Any:
+    return next((code for code in codes if not isinstance(code, int)), None)
 
 
 def _check_many(where: str, wire: Any) -> None:
