@@ -15,7 +15,7 @@ from ..core.link import Framing
 from .connection import Service
 from .wire import LF, MAX_HEADS, MB_TCP, VERSION, Clock, Fault, Head, Ids, pack_size
 
-_COPY = f"publish:{AUDIT}:{VERSION}".encode()
+_COPY = f"publish:{AUDIT}:{VERSION}\n".encode()
 
 
 @dataclass(slots=True, eq=False)
@@ -44,14 +44,7 @@ class Outbox:
     def refuse(self, service: Service, head: Head, rid: bytes | None, fault: Fault) -> None:
         self.reply(service, head, rid, fault.payload(self.clock))
 
-    def forward(
-        self,
-        receivers: tuple[Service, ...],
-        header: bytes,
-        tail: bytes,
-        masked: bytes | None = None,
-        is_copy: bool = False,
-    ) -> bool:
+    def forward(self, receivers: tuple[Service, ...], header: bytes, tail: bytes, masked: bytes | None = None) -> bool:
         """To all whose connections are not closing; False if there is none.
 
         ``tail`` is the payload with the line end before it, ``masked`` the id that the sender had used.
@@ -74,7 +67,7 @@ class Outbox:
                 link.send(others[framing])
             if link.unsent > self.max_unsent:
                 self.overflow(service)
-            if self.auditors and not is_copy:
+            if self.auditors:
                 self._sent(service, header, tail[1:], masked)
         return is_sent
 
@@ -96,7 +89,7 @@ class Outbox:
         front = self._fronts.get(head.forward) or self._front(head.forward)
         message = (b'","message":{"header":{', front, ids, b'},"payload":', self._shown(payload), b"}}")
         stamp, sender = self.clock.stamp, service.id.encode()
-        self._copy((b'{"timestamp":"', stamp, b'","timeout":', limit, b',"from":"', sender, *message))
+        self._copy(b"".join((_COPY, b'{"timestamp":"', stamp, b'","timeout":', limit, b',"from":"', sender, *message)))
 
     def _sent(self, service: Service, header: bytes, payload: bytes, masked: bytes | None = None) -> None:
         """Copy a message that went out; ``masked`` is the id that its sender had used."""
@@ -107,7 +100,7 @@ class Outbox:
         front = self._fronts.get(key) or self._front(key)
         end = b"}}" if masked is None else b'},"maskedId":"%b"}' % masked
         message = (b'","message":{"header":{', front, ids, b'},"payload":', self._shown(payload), end)
-        self._copy((b'{"timestamp":"', self.clock.stamp, b'","to":"', service.id.encode(), *message))
+        self._copy(b"".join((_COPY, b'{"timestamp":"', self.clock.stamp, b'","to":"', service.id.encode(), *message)))
 
     def _front(self, key: bytes) -> bytes:
         """Action, topic and version as JSON, without the last quote; ``key`` is the header up to where the id is.
@@ -128,5 +121,10 @@ class Outbox:
             self._last = (payload, shown)
         return shown
 
-    def _copy(self, parts: tuple[bytes, ...]) -> None:
-        self.forward(self.auditors, _COPY, b"".join((LF, *parts)), is_copy=True)
+    def _copy(self, body: bytes) -> None:
+        framed = pack_size(len(body)) + body
+        for service in self.auditors:
+            link = service.link
+            link.send(framed if link.framing is MB_TCP else link.framing.wrap(body))
+            if link.unsent > self.max_unsent:
+                self.overflow(service)
