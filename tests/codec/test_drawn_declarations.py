@@ -134,7 +134,7 @@ def nodes_in(value: Any, found: set[str]) -> None:
 def test_all_kinds_of_nodes_are_drawn() -> None:
     found: set[str] = set()
 
-    @settings(EXAMPLES, max_examples=300)
+    @settings(EXAMPLES, max_examples=500)
     @given(protocols())
     def look(protocol: Protocol) -> None:
         for made in candidates(protocol):
