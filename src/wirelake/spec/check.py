@@ -209,6 +209,8 @@ def _check_parts(made: Layout) -> None:
 
 
 def _code_bounds(wire: Any) -> tuple[int, int]:
+    if isinstance(wire, n.Varint | n.Digits):
+        return n.limits(wire)
     return _bounds(wire) if isinstance(wire, n.Int) else (0, (1 << getattr(wire, "width", 0)) - 1)
 
 
