@@ -104,11 +104,23 @@ ESCAPES = {rb"\\": b"\\", rb"\z": b"\0", rb"\n": b"\n", rb"\-": b"-"}
 _escapes = st.just(ESCAPES)
 _escaped = st.one_of(*(st.builds(make, _counts | st.sampled_from(ENDS), escapes=_escapes) for make in (text, blob)))
 _behind = st.builds(text, _counts, end=st.sampled_from(ENDS))
-_free = st.sampled_from(
-    (msgpack(be.u16, is_map=True), msgpack(u8), Run(varint(2), "json"), Run(u8, "strict_text", charset="latin-1"))
+_FREE = (
+    msgpack(be.u16, is_map=True),
+    msgpack(u8),
+    Run(varint(2), "json"),
+    Run(u8, "strict_text", charset="latin-1"),
 )
 _leaves = st.one_of(
-    *(_integers, _varints, _digits, _texts, _escaped, _behind, _free, st.sampled_from((bool8, flag8, uuid))),
+    *(
+        _integers,
+        _varints,
+        _digits,
+        _texts,
+        _escaped,
+        _behind,
+        *map(st.just, _FREE),
+        st.sampled_from((bool8, flag8, uuid)),
+    ),
     st.sampled_from((be.f32, le.f64)),
     *(st.builds(blob, _counts | st.sampled_from(ENDS)), st.builds(fixed, st.integers(1, 5))),
     *(st.builds(timestamp, _integers | _digits, st.sampled_from(("s", "ms", "us"))),),
@@ -341,7 +353,7 @@ def coded(draw: st.DrawFn) -> tuple[Frame, tuple[Any, ...], dict[str, Any]]:
     about: dict[str, Any] = {}
     parts: list[Any] = draw(st.sampled_from(([], [Magic(b"\xa5Z")])))
     codes: list[Any] = [1, 2, 3]
-    match draw(st.sampled_from(("bits", "text", "two", "none", "int", "int"))):
+    match draw(st.sampled_from(("bits", "text", "two", "none", "number", "int", "int"))):
         case "bits":
             header = {"upper": field(bits(u8, 2, 2)), "lower": field(bits(u8, 0, 2))}
             parts = [*parts, Code("kind", bits(u8, 4, 4)), Kept("upper"), Kept("lower")]
@@ -349,6 +361,9 @@ def coded(draw: st.DrawFn) -> tuple[Frame, tuple[Any, ...], dict[str, Any]]:
             parts, codes = [*parts, Code("kind", text(b" "))], ["GET", "PUT", "GETS"]
         case "two":
             parts, codes = [*parts, Code("kind", u8), Code("more", be.u16)], [(1, 7), (1, 8), (2,)]
+        case "number":
+            parts = [*parts, Code("kind", draw(st.sampled_from((varint(2), digits(b" "), digits(2)))))]
+            codes[2] = draw(st.sampled_from((3, OTHER)))
         case "none":
             codes = [1]
         case _:

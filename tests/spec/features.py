@@ -136,6 +136,29 @@ talk(
     fields=each(flags=s.bits(s.u8, 0, 4)),
 )
 
+for title, wire in {"varint": s.varint(2), "digits": s.digits(b" ")}.items():
+    talk(f"code as {title}", s.Size("n", s.varint(3), counts="after"), s.Code("kind", wire), fields=each(x=s.rest))
+    talk(
+        f"code as {title} before the length",
+        s.Code("kind", wire),
+        s.Size("n", s.varint(3), counts="after"),
+        fields=each(x=s.rest),
+    )
+talk(
+    "code as varint, or any other",
+    s.Size("n", s.u8, counts="after"),
+    s.Code("kind", s.varint(3)),
+    more=(made(s.Message, "Other", {"kind": s.field(s.varint(3), "code"), "x": s.field(s.rest)}, code=s.OTHER),),
+)
+talk(
+    "length escaped, more in the header, and a trailer",
+    s.Size("n", s.Escaped(200, s.be.u16), counts="after"),
+    s.Kept("y"),
+    s.Code("kind", s.u8),
+    s.Trailer(b"\xce"),
+    fields=each(y=s.be.u24, x=s.rest),
+)
+
 # --- fields
 talk("bits", fields=each(a=s.bits(s.be.u16, 15, 1), b=s.bits(s.be.u16, 3, 12), c=s.bits(s.be.u16, 0, 3)))
 talk(
@@ -501,7 +524,12 @@ RECIPES = {
         "a length in a header line, else a terminator",
     ),
     "commands with words, of which some may be missing, and data behind the line": ("commands of words",),
-    "a code that is text; of several parts; above 31 bits": ("code as text", "code of two parts", "code of 64 bits"),
+    "a code that is text; of variable size; of several parts; above 31 bits": (
+        "code as varint",
+        "code as text",
+        "code of two parts",
+        "code of 64 bits",
+    ),
     "the same code for another message of the other side": ("another layout per direction",),
     "messages with a code that is not declared, or with another first word": (
         "a message for other codes",

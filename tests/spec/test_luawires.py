@@ -101,7 +101,10 @@ def test_bits_are_shown_in_the_bytes_that_hold_them(wires: Wires) -> None:
 @pytest.mark.parametrize(
     ("when", "table"),
     [
-        (When("format", none_of=(-1, 0)), {"kind": "when", "field": "format", "none_of": (-1, 0), "bare": None}),
+        (
+            When("format", none_of=(-1, 0)),
+            {"kind": "when", "field": "format", "none_of": (-1, 0), "bare": None, "bits": None},
+        ),
         (HeadReaches(15), {"kind": "head_reaches", "size": 15}),
         (IfLeft(), {"kind": "if_left"}),
         (With("code"), {"kind": "with", "field": "code"}),

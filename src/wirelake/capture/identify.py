@@ -223,7 +223,12 @@ def _begins_with_frame(layout: Layout, readings: Readings, head: Buffer) -> bool
 def _known_code(layout: Layout, head: Buffer) -> bool:
     """Return whether the code, if all headers begin with one, is that of a message."""
     part = layout.frame.parts[0]
-    if not isinstance(part, n.Code) or not layout.has_plain_codes or layout.others or isinstance(part.wire, n.Run):
+    if (
+        not isinstance(part, n.Code)
+        or not layout.has_plain_codes
+        or layout.others
+        or not isinstance(part.wire, n.Int | n.Bits)
+    ):
         return True
     return len(head) < code_width(part.wire) or read_code(part.wire, head, 0) in layout.by_code
 

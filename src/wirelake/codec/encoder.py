@@ -113,7 +113,7 @@ class _Writer:
                     out += value
                 case n.Size(wire=n.Escaped() as escaped):
                     mask_key = self._mask(escaped)
-                    out += self._escaped(escaped, self._behind(part) + len(payload), part, mask_key)
+                    out += self._escaped(escaped, self._after(part) + len(payload) + len(tail), part, mask_key)
                     mask_at = len(out)
                 case n.Size(wire=n.Varint() | n.Digits() as numeral):
                     out += self._numeral_size(part, numeral, len(out), len(payload) + len(tail))
@@ -169,7 +169,7 @@ class _Writer:
             case n.Bits():
                 return self._bits(part.wire, code, part.name)
             case wire:
-                return self._int_bytes(wire, code, "")
+                return self._number(wire, code, "")
 
     def _other_code(self, part: n.Code) -> bytes:
         """Return a code that no other message has."""
@@ -219,7 +219,8 @@ class _Writer:
 
     def _code_size(self, part: n.Code) -> int:
         """Return the bytes of a code; a text has as many as it has."""
-        return len(self._code(part)) if isinstance(part.wire, n.Run) else self.layout.part_size(part)
+        is_counted = isinstance(part.wire, n.Run | n.Varint | n.Digits)
+        return len(self._code(part)) if is_counted else self.layout.part_size(part)
 
     def _kept(self, field: n.Field) -> bytes:
         """Return a field that travels in the header."""
@@ -243,11 +244,6 @@ class _Writer:
             return b""
         number, self.shared = self.shared, 0
         return number.to_bytes(whole.size, "little" if whole.little else "big")
-
-    def _behind(self, size: n.Size) -> int:
-        """Bytes of frame parts behind the length, which it counts."""
-        parts = self.layout.frame.parts
-        return sum(p.wire.size for p in parts[parts.index(size) + 1 :] if isinstance(p, n.Code))
 
     def _mask(self, escaped: n.Escaped) -> bytes | None:
         key: bytes | None = getattr(self.message, escaped.mask_key, None)

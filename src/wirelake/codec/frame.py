@@ -129,6 +129,8 @@ def _measure(layout: Layout, data: Buffer, start: int, end: int, is_cut: bool) -
                 at += width
             case n.Code(name=name, wire=n.Run() as text):
                 at = _read_text_code(layout, name, text, data, start, at, available, header)
+            case n.Code(wire=n.Varint() | n.Digits() as number):
+                at = _read_numeral_code(layout, part, number, data, start, at, available, header)
             case n.Code(name=name, wire=wire) if layout.beginnings:
                 if (header.key or ()) in layout.beginnings:
                     _read_further_code(layout, part, data, start, at, available, header)
@@ -222,6 +224,34 @@ def _read_text_code(
     if layout.other(header.key) is None:
         raise unknown_code(header.key, name, at)
     return at + size + len(end)
+
+
+def _read_numeral_code(
+    layout: Layout,
+    part: n.Code,
+    wire: n.Varint | n.Digits,
+    data: Buffer,
+    start: int,
+    at: int,
+    available: int,
+    header: Header,
+) -> int:
+    """Read a code of variable size; return the position behind it."""
+    sized = any(isinstance(other, n.Size) for other in layout.frame.parts[: layout.frame.parts.index(part)])
+    stop = (header.length if header.stop is None else header.stop) if sized else available + 1
+    try:
+        header.key, behind = _read_number(part, wire, data, start, at, min(available, stop))
+    except Incomplete:
+        if stop <= available:
+            detail = f"the frame ends before its {part.name}"
+            raise BadValue(detail, rule="frame_limit", path=part.name, offset=0) from None
+        raise
+    header.code_at = at
+    if layout.takes_any:
+        header.kept = (header.kept or {}) | {part.name: at}
+    if layout.other(header.key) is None:
+        raise unknown_code(header.key, part.name, at)
+    return behind
 
 
 def _find_end(part: n.Until, data: Buffer, start: int, at: int, available: int, header: Header) -> None:
@@ -417,7 +447,7 @@ def _read_size(part: n.Size, data: Buffer, start: int, at: int, available: int, 
 
 
 def _read_number(
-    part: n.Size, wire: n.Varint | n.Digits, data: Buffer, start: int, at: int, available: int
+    part: n.Size | n.Code, wire: n.Varint | n.Digits, data: Buffer, start: int, at: int, available: int
 ) -> tuple[int, int]:
     try:
         value, behind = read_numeral(wire, data, start + at, start + available, part.name)

@@ -885,6 +885,15 @@ class Reader:
                     continue
                 case n.Size(name=name, wire=wire) | n.Head(name=name, wire=wire):
                     self._see(name, at, wire.size, read_int(wire, self.data, at), "length")
+                case n.Code(name=name, wire=n.Varint() | n.Digits() as number):
+                    try:
+                        value, behind = read_numeral(number, self.data, at, len(self.data), name)
+                    except DecodeError:
+                        return
+                    known = self.layout.other(value)
+                    self._see(name, at, behind - at, value, known.name if known else "unknown")
+                    at = behind
+                    continue
                 case n.Code(name=name, wire=n.Run(length=end)):
                     size = max(0, self.data.find(end, at) - at)
                     self._see(name, at, size, self.data[at : at + size].decode("latin-1"), "text")

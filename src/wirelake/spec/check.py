@@ -209,6 +209,8 @@ def _check_parts(made: Layout) -> None:
 
 
 def _code_bounds(wire: Any) -> tuple[int, int]:
+    if isinstance(wire, n.Varint | n.Digits):
+        return n.limits(wire)
     return _bounds(wire) if isinstance(wire, n.Int) else (0, (1 << getattr(wire, "width", 0)) - 1)
 
 
@@ -441,6 +443,9 @@ def _check_optional(f: n.Field, where: str) -> None:
     can_be_none = isinstance(f.wire, n.Body | n.Tags | n.Word) or getattr(f.wire, "null_if_empty", False) or has_null
     remedy = "write when=IfLeft(), or field(...) for one that is always there"
     require(not is_always or can_be_none, f"{where} is optional, but nothing says when it is there; {remedy}")
+    is_free = isinstance(f.wire, n.Run) and f.wire.content in ("msgpack", "msgpack_map", "json") and not f.view_of
+    hides_null = is_free and f.when is not None and f.default is None
+    require(not hides_null, f"{where}: None is a value of it, so it cannot say that it is absent; write default=UNSET")
 
 
 def _open_ended(wire: Any, choices: tuple[n.Choice[Any], ...] = ()) -> bool:

@@ -112,7 +112,9 @@ def _check_part(part: Any) -> None:
         case n.Code(name=name, wire=wire) | n.Head(name=name, wire=wire):
             kind = type(part).__name__
             require(isinstance(name, str), f'{kind} has its name first; write {kind}("type", {spell(name)})')
-            is_number = isinstance(wire, n.Int) or (isinstance(part, n.Code) and isinstance(wire, n.Bits | n.Run))
+            is_number = isinstance(wire, n.Int) or (
+                isinstance(part, n.Code) and isinstance(wire, n.Bits | n.Run | n.Varint | n.Digits)
+            )
             require(is_number, f"{kind} {name}: {wire!r} is no integer type; write {kind}({name!r}, u8)")
         case n.Kept() | n.Line() | n.Trailer() | n.Until() | n.Ends():
             pass

@@ -291,6 +291,10 @@ class _Writer:
             texts = [code for cls in here for code in _codes_on_wire(cls) if isinstance(code, bytes)]
             most = wire.most or max(map(len, texts))
             return {**shown, "place": 1, "wire": {"kind": "run", "stop": wire.length}, "most": most}
+        if isinstance(wire, n.Varint | n.Digits):
+            self.tables.features |= {"codes", "code_number"}
+            shown = self._shown("code", part.name, Shape(number_type(wire)), "which message")
+            return {**shown, "place": 1, "wire": self.tables.number(wire)}
         places = self._code_names(self.place)
         names: dict[int, str] = {}
         for cls in here if len(places) == 1 else ():

@@ -560,7 +560,7 @@ class Code:
 
     name: str
     wire: Any
-    """An ``Int``, ``Bits`` of one, or text up to its end, as ``code="CONNECT"`` says."""
+    """An ``Int``, ``Bits`` of one, a ``Varint``, ``Digits``, or text up to its end, as ``code="CONNECT"`` says."""
     early: bool = False
 
 

@@ -39,7 +39,7 @@ def _beyond(layout: Layout) -> Iterator[str]:
                 yield "an escaped length that is not between magic and code"
             case n.Size(plus=plus) if plus:
                 yield "plus= of a length"
-            case n.Size(wire=n.Varint() | n.Digits()) | n.Code(wire=n.Bits() | n.Run()):
+            case n.Size(wire=n.Varint() | n.Digits()) | n.Code(wire=n.Bits() | n.Run() | n.Varint() | n.Digits()):
                 yield type(part.wire).__name__
     for node in layout.nodes:
         if any(isinstance(made.how, n.Lookup) for made in node.derived):

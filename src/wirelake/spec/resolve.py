@@ -177,7 +177,7 @@ class Layout:
                 return len(value)
             case n.Size(wire=n.Escaped() | n.Varint() | n.Digits()):
                 return 1
-            case n.Code(wire=n.Run()):
+            case n.Code(wire=n.Run() | n.Varint() | n.Digits()):
                 return 0
             case n.Size(wire=wire) | n.Head(wire=wire) | n.Code(wire=wire):
                 return size_of(wire)

@@ -151,7 +151,26 @@ local function text_code(h, part, layout)
 end
 --@ end
 
+--@ when code_number
+
+local function number_code(h, part, layout)
+    local stop = h.size and (h.stop or h.length) or h.available + 1
+    local found, size, shown = numeral(part.wire, h.tvb, h.start + h.at, math.min(stop, h.available) - h.at)
+    if found == nil and size == nil then
+        if stop <= h.available then header_fail(h, "frame_limit", part.name, 0) end
+        return true
+    end
+    if found == nil then header_fail(h, size.rule, part.name, h.at + size.offset) end
+    h.key, h.code_at, h.code_shown, h.at = found, h.at, shown or found, h.at + size
+    if layout.other then h.kept[#h.kept + 1] = { part = { name = part.name }, at = h.code_at, is_code = true } end
+    if not message_of(layout, h.key) then header_fail(h, "unknown_code", part.name, h.code_at) end
+end
+--@ end
+
 function part_of.code(h, part, layout)
+--@ when code_number
+    if part.wire.kind == "varint" or part.wire.kind == "digits" then return number_code(h, part, layout) end
+--@ end
 --@ when code_text
     if part.wire.kind == "run" then return text_code(h, part, layout) end
 --@ end
@@ -266,6 +285,12 @@ function show_part.code(c, part, at, behind)
 --@ when code_text
     if part.wire.kind == "run" then
         show_text(c, part.field or part.name, at, behind - at - #part.wire.stop)
+        return
+    end
+--@ end
+--@ when code_number
+    if c.header.code_shown then
+        c.tree:add(F[part.field or part.name], c.tvb(at, behind - at), c.header.code_shown)
         return
     end
 --@ end
