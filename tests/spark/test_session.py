@@ -98,6 +98,21 @@ def test_another_python_has_sparks_own_daemon() -> None:
     assert not _runs_this_python({"spark.master": "spark://host:7077"})
 
 
+def test_the_setting_names_the_python_of_the_workers() -> None:
+    """Spark reads it in spark-submit alone."""
+    require("java")
+    script = (
+        "import sys\n"
+        "from wirelake.spark.session import context\n"
+        "sc = context('local[1]', **{'spark.pyspark.python': sys.argv[1]})\n"
+        "print(sc.parallelize([0], 1).map(lambda _: sys.executable).collect()[0])\n"
+        "sc.stop()\n"
+    )
+    for before in ({}, {"PYSPARK_PYTHON": "/nowhere/python"}):
+        done = run(script.replace("sys.argv[1]", repr(sys.executable)), PATH="/usr/bin:/bin", **before)
+        assert (done.stdout, done.stderr) == (f"{sys.executable}\n", "")
+
+
 @pytest.mark.parametrize("how", ["'sc://localhost'", ""])
 def test_spark_connect_has_no_context(how: str) -> None:
     require("java")

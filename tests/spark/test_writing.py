@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark.captured import call
+from wirelake.columnar.row_to_message import kind_columns
 from wirelake.generate import generate, write_pcap
-from wirelake.protocols import BUILT_IN
+from wirelake.protocols import BUILT_IN, load
+from wirelake.spec.resolve import layout
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,8 +85,6 @@ def test_structs_of_a_query_become_a_stream(spark: SparkSession, tmp_path: Path)
 
 @pytest.mark.every_spark
 def test_a_protocol_of_ones_own_is_written(spark: SparkSession, tmp_path: Path) -> None:
-    from wirelake.protocols import load
-
     name = f"{BULLETIN}:PROTOCOL"
     write_pcap(generate(load(name), messages=60, seed=2), tmp_path / "own.pcap")
     rows = spark.read.format("wire").option("protocol", name).load(str(tmp_path / "own.pcap"))
@@ -189,3 +189,27 @@ def test_rows_that_cannot_be_written(spark: SparkSession, folder: Path, tmp_path
     count = undecodable.where("message is not null").count()
     undecodable.write.format("casual").mode("append").option("mode", "DROPMALFORMED").save(str(place))
     assert spark.read.format("casual").load(str(place)).count() == count < rows.count()
+
+
+@pytest.mark.every_spark
+@pytest.mark.parametrize("kind", ["tap", "raw"])
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_row_that_says_of_no_message_is_an_error_that_leaves_nothing(
+    spark: SparkSession, folder: Path, tmp_path: Path, name: str, kind: str
+) -> None:
+    from pyspark.sql.functions import col, lit, when
+
+    rows, place = captured(spark, folder, name), tmp_path / "out"
+    kinds = [column for column in kind_columns(layout(load(name))) if column in rows.columns]
+    silent = rows.select(
+        *(when(col("offset") > 0, col(each)).alias(each) if each in kinds else col(each) for each in rows.columns)
+    )
+    fails(silent, place, "neither message nor code says which message it is", name, kind=kind)
+    fails(
+        rows.select("ts", lit(None).cast("string").alias("message")),
+        place,
+        "neither message nor code says which message it is",
+        name,
+        kind=kind,
+    )
+    assert not place.exists()

@@ -35,6 +35,7 @@ from .options import Decoding, Encoding
 from .schema import in_spark
 from .structs import decode_column, encode_column, struct_fields
 from .user_errors import user_errors
+from .worker_python import check_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -102,6 +103,8 @@ def struct_type(decoding: Decoding) -> StructType:
 def function(convert: Callable[..., pa.Array], name: str, returns: Any, *, of_columns: bool = False) -> Any:
     """Return what converts Arrow columns as a function of Spark: one to be registered by name, or ``of_columns``."""
     from pyspark.sql.pandas import functions
+
+    check_workers()
 
     def run(*columns: pa.Array) -> pa.Array:
         with user_errors():

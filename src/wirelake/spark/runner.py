@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ..ingest.runner import IngestError, RunnerEnded, Task, TaskFuture
 from ..ingest.warm_up import run_warm
 from .start import SparkStart
+from .worker_python import translated
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -149,7 +150,11 @@ class SparkRunner:
     def _failure(self, error: BaseException) -> IngestError:
         if self._spark.has_died(DYING_SECONDS):
             return RunnerEnded("the Java process of Spark is gone: it was killed, or had no memory left; start again")
-        return IngestError(f"Spark could not finish: {_first_line(error)}")
+        return IngestError(self._about_workers(error) or f"Spark could not finish: {_first_line(error)}")
+
+    def _about_workers(self, error: BaseException) -> str | None:
+        """Return what is wrong with the Python of the workers, if that is why a task failed."""
+        return translated(self._context(), error) if self._spark.is_ready else None
 
     def _rdd(self, task: Task) -> RDD[int]:
         """One element in one partition, the same for all tasks: to make it costs more than a task."""

@@ -116,8 +116,13 @@ def _text(value: Any) -> str:
 
 
 def _choose_python(conf: dict[str, Any]) -> None:
-    """Let workers run this interpreter unless the user says otherwise: another one would lack our packages."""
-    if "spark.pyspark.python" not in conf:
+    """Let workers run this interpreter unless the user says otherwise: another one would lack our packages.
+
+    Only spark-submit reads ``spark.pyspark.python``, not a session that Python starts: that one reads the environment.
+    """
+    if chosen := conf.get("spark.pyspark.python"):
+        os.environ["PYSPARK_PYTHON"] = str(chosen)
+    else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 

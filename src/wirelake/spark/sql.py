@@ -18,6 +18,7 @@ from .functions import function, struct_type
 from .options import CORRUPT_RECORD, Decoding, Encoding
 from .schema import ORIGIN, in_spark
 from .structs import Ints, decode_column, encode_column, spread, struct_fields
+from .worker_python import check_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +35,7 @@ def register_all(spark: SparkSession, protocols: Sequence[str] = ()) -> None:
 
     from . import formats
 
+    check_workers()
     for source in formats.sources():
         try:
             spark.dataSource.register(formats.registered(source, spark))

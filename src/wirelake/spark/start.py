@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..ingest.compile_kernels import compile_kernels
 from ..ingest.warm_up import warm_up
 from .session import context_of, is_ours_to_start
+from .worker_python import check_workers
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -54,6 +55,7 @@ class SparkStart:
             return cls(spark)
         made = cls(lambda: spark)
         made._is_started, made._context = True, context_of(spark)
+        check_workers(made._context)
         made._begun.set()
         made._ended.set()
         return made
@@ -155,6 +157,7 @@ class SparkStart:
         self._begun.set()
         try:
             context = context_of(self._make())
+            check_workers(context)
             if self._warm:
                 _warm_workers(context)
             self._context = context

@@ -60,7 +60,7 @@ async def served(
     try:
         async with Hub(settings) as hub:
             if by_hand is not None:
-                decide_at_once(hub.stores["casual"], is_commit=by_hand)
+                decide_at_once(hub.served["casual"].storage, is_commit=by_hand)
             yield f"casual://{hub.listening['casual']}"
     finally:
         sys.path.remove(str(directory))
