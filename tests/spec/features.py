@@ -231,6 +231,22 @@ talk(
 )
 talk("varints", fields=each(a=s.varint(9), b=s.varint(4, high_first=True), c=s.varint(5, lenient=True), d=s.ber()))
 talk(
+    "varints of 64 bits",
+    fields=each(
+        a=s.varint(10),
+        b=s.varint(10, high_first=True),
+        c=s.varint(10, lenient=True),
+        d=s.blob(s.varint(10)),
+        e=s.optional(s.u8, when=When("a", least=2**40)),
+    ),
+)
+talk(
+    "length as varint of 64 bits",
+    s.Code("kind", s.u8),
+    s.Size("size", s.varint(10, lenient=True), counts="after", most=4096),
+    fields=each(x=s.rest),
+)
+talk(
     "all integers",
     fields=each(
         **{

@@ -397,7 +397,7 @@ class Lowering:
             case n.Varint(ber=ber, wider=wider) if ber or wider:
                 raise Unsupported("a number whose first byte says how many follow")
             case n.Varint(most_bytes=most_bytes):
-                self.emit(k.VARINT, slot, most_bytes, _varint_flags(wire), 0, 0, register)
+                self.emit(k.VARINT, slot, min(most_bytes, m.MOST_VARINT), _varint_flags(wire), 0, 0, register)
             case n.Digits(low=low, high=high, end=end):
                 most, flags = _digits_limits(wire)
                 self.emit(k.DIGITS, slot, most, flags, low, high, register, self._ending(end))
@@ -795,7 +795,7 @@ class Lowering:
                         case n.Int():
                             row = [f.SIZE_WHOLE if whole else f.SIZE_AFTER, wire.size, _flags(wire), *limits]
                         case n.Varint(most_bytes=most_bytes, ber=False, wider=()):
-                            row = [f.VARINT, 1, _varint_flags(wire) | whole, *limits, most_bytes]
+                            row = [f.VARINT, 1, _varint_flags(wire) | whole, *limits, min(most_bytes, m.MOST_VARINT)]
                         case n.Digits(low=low, high=high, end=end) if end:
                             digits, flags = _digits_limits(wire)
                             limits = [max(least, low), min(limits[1], high), plus]
