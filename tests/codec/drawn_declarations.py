@@ -175,9 +175,10 @@ def fields(draw: st.DrawFn, inner: st.SearchStrategy[Any], most: int = 4) -> dic
     for wire in draw(st.lists(inner, min_size=1, max_size=most)):
         asked = [draw(_asked(known, kept.wire)) for known, kept in found.items()]
         both = [tuple(asked[-2:])] if len(asked) > 1 else []
-        absent = [With(known) for known, kept in found.items() if kept.when is not None]  # type: ignore[attr-defined]
-        when = draw(st.sampled_from((None, None, IfLeft(), *asked, *both, *absent)))
-        found[name("field")] = field(wire) if when is None else field(wire, when=when, default=None)
+        optional = [With(known) for known, kept in found.items() if kept.when is not None]  # type: ignore[attr-defined]
+        when = draw(st.sampled_from((None, None, IfLeft(), *asked, *both, *optional)))
+        absent = UNSET if getattr(wire, "content", "") in ("msgpack", "msgpack_map", "json") else None
+        found[name("field")] = field(wire) if when is None else field(wire, when=when, default=absent)
     if draw(st.booleans()):
         found |= draw(apart())
     if draw(st.booleans()):

@@ -207,6 +207,14 @@ talk(
     fields=each(a=s.nested(PAIR), x=s.optional(s.u8, when=When("a.right", most=128))),
 )
 talk("fields if bytes are left", fields=each(x=s.optional(s.be.u16, when=s.IfLeft())))
+talk(
+    "fields if bytes are left before a sum",
+    fields={
+        **each(x=s.optional(s.be.u16, when=s.IfLeft()), y=s.optional(s.u8, when=s.IfLeft())),
+        "end": s.constant(b"!"),
+        "sum": s.checksum(s.be.u16, "sum16"),
+    },
+)
 talk("terminated text", fields=each(x=s.text(b"\0"), y=s.text(b"\r\n", most=50), z=s.blob(b"--")))
 talk(
     "texts with escapes",

@@ -501,7 +501,9 @@ class Lowering:
             self.emit(k.SET, -1, present, 0)
         match when:
             case n.IfLeft():
+                self._narrow(spare)
                 tests, target = [self.emit(k.IF_LEFT)], 2
+                self._narrow(-spare)
             case n.With(field=name):
                 known = self.registers.get(f"{place}{name} present")
                 if known is None:
@@ -521,6 +523,8 @@ class Lowering:
         over = self.emit(k.JUMP)
         for test in tests:
             self.ops[test][target] = len(self.ops)
+        if isinstance(when, n.IfLeft):
+            self._narrow(-spare)
         if declared.default == b"" and made is not None:
             self.emit(k.EMPTY, made.slot)
         self.ops[over][2] = len(self.ops)
@@ -528,11 +532,14 @@ class Lowering:
     def _narrowed(
         self, declared: n.Field, made: Slots | None, scope: Scope, place: str, asked: frozenset[str], spare: int
     ) -> None:
-        if spare:
-            self.emit(k.NARROW, -1, spare)
+        self._narrow(spare)
         self._one(declared, made, scope, place, asked)
-        if spare:
-            self.emit(k.NARROW, -1, -spare)
+        self._narrow(-spare)
+
+    def _narrow(self, size: int) -> None:
+        """Let the range end so many bytes earlier."""
+        if size:
+            self.emit(k.NARROW, -1, size)
 
     def _one(self, declared: n.Field, made: Slots | None, scope: Scope, place: str, asked: frozenset[str]) -> None:
         """A field that is there."""
