@@ -39,6 +39,7 @@ from wirelake.spec import (
     constant,
     declare,
     field,
+    many,
     message,
     optional,
     text,
@@ -189,6 +190,18 @@ class Bitten(Message, code=3):
     high: int = field(bits(be.u16, 1, 15), "most of them")
     low: int = field(bits(be.u16, 0, 1), "the last one")
     end = constant(b"\x0c\xfb\xc5")
+
+
+def test_no_bytes_are_no_json() -> None:
+    wire: Any = n.Run(u8, "json")
+    noted = message("Noted", code=1, note=field(wire), all=field(many(wire, u8)))
+    frame = Frame((Size("size", u8, counts="after"), Code("kind", u8)))
+    protocol = declare(Protocol("noted", "Notes", frame, (noted,)))
+    assert decode(protocol, b"\6\1\0011\1\0012").note == 1
+    for data in (b"\3\1\0\0", b"\5\1\0011\1\0"):
+        with pytest.raises(DecodeError, match="not JSON"):
+            decode(protocol, data)
+    assert_agreement(protocol, [b"\3\1\0\0", b"\5\1\0011\1\0", b"\6\1\0011\1\0012"])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("size", range(1, 6))

@@ -578,6 +578,8 @@ class Reader:
             return UNSET
         size = len(raw)
         try:
+            if not raw and wire.content == "json" and wire.length is not None:
+                raise BadValue("not JSON: no bytes", rule="payload_json")
             if wire.escapes:
                 raw = unescape(wire.escapes, raw)
             match wire.content:

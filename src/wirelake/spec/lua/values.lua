@@ -362,7 +362,7 @@ function read.run(c, wire, field, path, rules)
     if wire.behind then check_behind(c, wire, start + size, path) end
 --@ end
     c.at = start + size + #(wire.stop or wire.behind or "")
-    local unset = size == 0 and (wire.empty or wire.content == "json")
+    local unset = size == 0 and (wire.empty or (wire.content == "json" and not wire.length and not wire.stop))
     local item, members, meant
 --@ when escapes
     if wire.escapes then
