@@ -92,7 +92,7 @@ _numbers = count(1)
 _integers = st.sampled_from((u8, be.u16, le.u16, be.u24, le.u32, be.i16, be.i64, le.u64)) | st.sampled_from(
     (within(be.u16, 5, 500, "some_range"), labelled(u8, n.Labels("some", {0: "none", 1: "one"})))
 )
-_varints = st.builds(varint, st.integers(1, 9), high_first=st.booleans(), lenient=st.booleans()) | st.sampled_from(
+_varints = st.builds(varint, st.integers(1, 10), high_first=st.booleans(), lenient=st.booleans()) | st.sampled_from(
     (ber(), compact({252: le.u16, 253: be.u24, 254: le.u64}), compact({255: be.u32}, lenient=True))
 )
 _digits = st.builds(digits, st.integers(1, 4), base=st.sampled_from((10, 16))) | st.builds(
@@ -175,9 +175,10 @@ def fields(draw: st.DrawFn, inner: st.SearchStrategy[Any], most: int = 4) -> dic
     for wire in draw(st.lists(inner, min_size=1, max_size=most)):
         asked = [draw(_asked(known, kept.wire)) for known, kept in found.items()]
         both = [tuple(asked[-2:])] if len(asked) > 1 else []
-        absent = [With(known) for known, kept in found.items() if kept.when is not None]  # type: ignore[attr-defined]
-        when = draw(st.sampled_from((None, None, IfLeft(), *asked, *both, *absent)))
-        found[name("field")] = field(wire) if when is None else field(wire, when=when, default=None)
+        optional = [With(known) for known, kept in found.items() if kept.when is not None]  # type: ignore[attr-defined]
+        when = draw(st.sampled_from((None, None, IfLeft(), *asked, *both, *optional)))
+        absent = UNSET if getattr(wire, "content", "") in ("msgpack", "msgpack_map", "json") else None
+        found[name("field")] = field(wire) if when is None else field(wire, when=when, default=absent)
     if draw(st.booleans()):
         found |= draw(apart())
     if draw(st.booleans()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
@@ -16,6 +17,7 @@ from tests.codec.drawn_declarations import protocols
 from tests.differential import SteppedStreams, assert_agreement, columnar_events, mutate, record_events, split
 from wirelake import StreamDecoder, decode, encode
 from wirelake.codec.stream import readings
+from wirelake.codec.walk import walk
 from wirelake.columnar import decode_frames
 from wirelake.errors import DecodeError, EncodeError
 from wirelake.generate import random_frame
@@ -37,6 +39,7 @@ from wirelake.spec import (
     constant,
     declare,
     field,
+    many,
     message,
     optional,
     text,
@@ -83,6 +86,20 @@ def test_every_reader_of_any_declaration_says_the_same_of_any_bytes(
     assert record_events(known, chunks) == whole
     assert columnar_events(protocol, chunks) == whole  # type: ignore[arg-type]
     assert SteppedStreams(known).events(chunks, ends_alone=True) == whole
+
+
+@settings(EXAMPLES, max_examples=300)
+@given(protocols(), st.integers(0, 99))
+def test_what_is_written_of_any_declaration_is_read_back(protocol: Protocol, seed: int) -> None:
+    rng, sides = Random(seed), ("client", "server")
+    for side in ({n.SIDE: each} for each in sides) if n.SIDE in protocol.options else ({},):
+        made = layout(protocol, **side)
+        for node in (node for node in made.messages.values() if node.sent_by in ("both", *side.values())):
+            for frame in (frame for _ in range(4) for frame in drawn_frame(made, node, rng)):
+                message = walk(made, frame)
+                assert type(message) is node.cls
+                assert encode(message) == frame
+                assert json.loads(json.dumps(message.to_json()))["ok"]
 
 
 @EXAMPLES
@@ -173,6 +190,18 @@ class Bitten(Message, code=3):
     high: int = field(bits(be.u16, 1, 15), "most of them")
     low: int = field(bits(be.u16, 0, 1), "the last one")
     end = constant(b"\x0c\xfb\xc5")
+
+
+def test_no_bytes_are_no_json() -> None:
+    wire: Any = n.Run(u8, "json")
+    noted = message("Noted", code=1, note=field(wire), all=field(many(wire, u8)))
+    frame = Frame((Size("size", u8, counts="after"), Code("kind", u8)))
+    protocol = declare(Protocol("noted", "Notes", frame, (noted,)))
+    assert decode(protocol, b"\6\1\0011\1\0012").note == 1
+    for data in (b"\3\1\0\0", b"\5\1\0011\1\0"):
+        with pytest.raises(DecodeError, match="not JSON"):
+            decode(protocol, data)
+    assert_agreement(protocol, [b"\3\1\0\0", b"\5\1\0011\1\0", b"\6\1\0011\1\0012"])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("size", range(1, 6))

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.codec.declarations import made
 from tests.vectors.load import PROTOCOLS, valid
 from wirelake import decode, encode
 from wirelake.codec.encoder import encode_frame
@@ -17,16 +18,23 @@ from wirelake.protocols import casual, ceda, dsa, load, mb
 from wirelake.spec import (
     UNSET,
     Cell,
+    Code,
     Frame,
     IfLeft,
+    Message,
     Protocol,
     Size,
+    Struct,
+    Until,
     When,
     be,
+    checksum,
+    constant,
     declare,
     field,
     many,
     message,
+    nested,
     optional,
     sized,
     text,
@@ -207,8 +215,31 @@ def test_a_default_stands_for_what_is_absent_behind_something_absent() -> None:
     protocol = declare(Protocol("tails", "", Frame((Size("length", u8, counts="after"),)), (note,)))
     for data in (b"\0", b"\2\7\0", b"\3\7\1\1"):
         assert encode(decode(protocol, data)) == data
-    with pytest.raises(EncodeError, match="is absent, but more follows it"):
+    with pytest.raises(EncodeError, match="is absent, but 2 bytes follow it"):
         encode(note(more=(1,)))
+
+
+def test_what_is_absent_for_want_of_bytes_is_where_bytes_end() -> None:
+    """Constants behind it are no bytes that are left; whatever else follows would be read as its value."""
+    why: Any = optional(u8, when=IfLeft())
+    inner = made(Struct, "Inner", {"why": why, "end": constant(b"!")})
+    alone = made(Message, "Alone", {"why": why, "end": constant(b"!")}, code=1)
+    held = made(Message, "Held", {"inner": field(sized(u8, nested(inner))), "after": field(u8)}, code=2)
+    last = made(Message, "Last", {"first": field(nested(inner)), "after": why}, code=3)
+    frame = Frame((Size("length", u8, counts="after"), Code("kind", u8)))
+    protocol = declare(Protocol("ends_of_ranges", "", frame, (alone, held, last)))
+    for data in (b"\2\1!", b"\3\1\7!", b"\4\2\1!\5", b"\5\2\2\7!\5", b"\2\3!", b"\3\3\7!", b"\4\3\7!\5"):
+        assert encode(decode(protocol, data)) == data
+    with pytest.raises(EncodeError, match="is absent, but 1 bytes follow it"):
+        encode(last(first=inner(), after=5))
+
+
+def test_a_sum_that_holds_what_ends_the_frame_is_refused() -> None:
+    summed = made(Message, "Summed", {"value": field(u8), "sum": checksum(be.u16, "sum16")}, code=1)
+    declare(Protocol("sums_and_ends", "", Frame((Code("kind", u8), Until(b"\n", 99))), (summed,)))
+    assert encode(summed(value=7)) == b"\1\7\0\x08\n"
+    with pytest.raises(EncodeError, match="ends a frame, and is inside this one"):
+        encode(summed(value=9))
 
 
 def test_a_null_is_written_where_its_condition_asks_for_a_value() -> None:

@@ -42,6 +42,10 @@ def test_the_beginning_of_a_number_is_incomplete(wire: n.Varint | n.Digits) -> N
     [
         (varint(2), b"\xff\xff\x01", 1),
         (varint(4), b"\x80\x00", 1),
+        (varint(10), b"\xff" * 9 + b"\x02", 9),
+        (varint(10), b"\xff" * 10 + b"\x00", 9),
+        (varint(10, lenient=True), b"\x80" * 9 + b"\x7e", 9),
+        (varint(10, high_first=True), b"\x82" + b"\x80" * 8 + b"\x00", 9),
         (varint(4, high_first=True), b"\x80\x01", 1),
         (digits(b" ", 0, 99), b"x ", 0),
         (digits(b" ", 0, 99), b"1x ", 1),
@@ -73,8 +77,16 @@ def test_digits_may_end_with_their_range() -> None:
     assert read_numeral(digits(b"", base=16), b"fe", 0, 2, "") == (254, 2)
 
 
+@pytest.mark.parametrize("value", [2**63 - 1, 2**63, 2**64 - 1])
+def test_ten_bytes_hold_64_bits(value: int) -> None:
+    for wire in (varint(10), varint(10, high_first=True), varint(10, lenient=True)):
+        raw = write_numeral(wire, value, "")
+        assert read_numeral(wire, raw, 0, len(raw), "") == (value, len(raw))
+    assert write_numeral(varint(10), 2**64 - 2, "") == b"\xfe" + b"\xff" * 8 + b"\x01"  # -2 in Protocol Buffers
+
+
 def test_numbers_that_do_not_fit_are_not_written() -> None:
-    for wire, value in ((varint(1), 128), (varint(2), -1), (digits(b" ", 0, 9), 10)):
+    for wire, value in ((varint(1), 128), (varint(2), -1), (varint(10), 2**64), (digits(b" ", 0, 9), 10)):
         with pytest.raises(EncodeError):
             write_numeral(wire, value, "")
 

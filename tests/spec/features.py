@@ -207,6 +207,14 @@ talk(
     fields=each(a=s.nested(PAIR), x=s.optional(s.u8, when=When("a.right", most=128))),
 )
 talk("fields if bytes are left", fields=each(x=s.optional(s.be.u16, when=s.IfLeft())))
+talk(
+    "fields if bytes are left before a sum",
+    fields={
+        **each(x=s.optional(s.be.u16, when=s.IfLeft()), y=s.optional(s.u8, when=s.IfLeft())),
+        "end": s.constant(b"!"),
+        "sum": s.checksum(s.be.u16, "sum16"),
+    },
+)
 talk("terminated text", fields=each(x=s.text(b"\0"), y=s.text(b"\r\n", most=50), z=s.blob(b"--")))
 talk(
     "texts with escapes",
@@ -230,6 +238,22 @@ talk(
     ),
 )
 talk("varints", fields=each(a=s.varint(9), b=s.varint(4, high_first=True), c=s.varint(5, lenient=True), d=s.ber()))
+talk(
+    "varints of 64 bits",
+    fields=each(
+        a=s.varint(10),
+        b=s.varint(10, high_first=True),
+        c=s.varint(10, lenient=True),
+        d=s.blob(s.varint(10)),
+        e=s.optional(s.u8, when=When("a", least=2**40)),
+    ),
+)
+talk(
+    "length as varint of 64 bits",
+    s.Code("kind", s.u8),
+    s.Size("size", s.varint(10, lenient=True), counts="after", most=4096),
+    fields=each(x=s.rest),
+)
 talk(
     "all integers",
     fields=each(

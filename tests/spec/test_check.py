@@ -308,7 +308,7 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
         lambda: protocol(message(code=16), frame=Frame((Code("kind", bits(u8, 4, 4)), Kept("k")))),
         "the code 16 does not fit in kind",
     ),
-    "varint of no bytes": (lambda: protocol(message(a=field(varint(0)))), "M.a: a varint has 1 to 9 bytes, not 0"),
+    "varint of no bytes": (lambda: protocol(message(a=field(varint(0)))), "M.a: a varint has 1 to 10 bytes, not 0"),
     "digits that end with digits": (
         lambda: protocol(message(a=field(digits(b"0")))),
         "M.a: digits end with b'0', which could be digits",

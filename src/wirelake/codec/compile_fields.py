@@ -225,6 +225,8 @@ class Source:
             case "msgpack_map":
                 read = f"{self.give('unpack_map', read_ordinary_map)}({raw})"
             case "json":
+                if wire.length is not None and not (wire.null_if_empty or wire.absent_if_empty):
+                    self.doubt(f"{start} >= {stop}")
                 read = f"{self.give('read_json', read_json)}({raw})"
             case _:
                 assert_never(wire.content)

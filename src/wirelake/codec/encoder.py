@@ -15,7 +15,7 @@ from ..spec.conditions import conditions_of, holds
 from ..spec.conduct import When
 from ..spec.declare import Tagged, tag_rows
 from ..spec.derive import derive, reach
-from ..spec.resolve import Layout, MessageNode
+from ..spec.resolve import Layout, MessageNode, spare_bytes
 from .checksums import SUMS
 from .content import dump_json, write_msgpack
 from .escapes import escape
@@ -64,24 +64,32 @@ def _together(node: MessageNode, when: n.Condition) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _payload_fields(node: MessageNode, layout: Layout) -> tuple[tuple[n.Field, bool, bool], ...]:
-    """Return the fields behind the header, each with whether it is part of the record, and whether always there."""
+def _payload_fields(node: MessageNode, layout: Layout) -> tuple[tuple[n.Field, bool, bool, int], ...]:
+    """Return the fields behind the header.
+
+    Each with whether it is part of the record, whether it is always there, and how many bytes what follows it needs.
+    """
     in_frame = kept_fields(layout)
+    fields = tuple(field for field in node.fields if field.name not in in_frame)
     return tuple(
-        (field, not isinstance(field.wire, n.WireOnly | n.Length), field.when is None)
-        for field in node.fields
-        if not (field.view_of or field.name in in_frame or isinstance(field.wire, n.Word))
+        (field, not isinstance(field.wire, n.WireOnly | n.Length), field.when is None, spare)
+        for field, spare in zip(fields, spare_bytes(fields), strict=True)
+        if not (field.view_of or isinstance(field.wire, n.Word))
     )
 
 
 @lru_cache(maxsize=1024)
-def _struct_fields(cls: Any, layout: Layout) -> tuple[tuple[n.Field, bool, bool], ...]:
-    """Return the fields of a structure, each with whether its own value is written, and whether it always is."""
+def _struct_fields(cls: Any, layout: Layout) -> tuple[tuple[n.Field, bool, bool, int], ...]:
+    """Return the fields of a structure.
+
+    Each with whether its own value is written, whether it always is, and how many bytes what follows it needs.
+    """
     found = []
-    for field in struct_fields(cls, layout):
+    fields = struct_fields(cls, layout)
+    for field, spare in zip(fields, spare_bytes(fields), strict=True):
         is_behind = isinstance(field.wire, n.Length) and isinstance(field.when, When) and bool(field.when.off)
         is_own = is_behind or not isinstance(field.wire, n.WireOnly | n.Length)
-        found.append((field, is_own, is_own and field.when is None))
+        found.append((field, is_own, is_own and field.when is None, spare))
     return tuple(found)
 
 
@@ -100,6 +108,8 @@ class _Writer:
         """The message or structure that is being written."""
         self.sums: list[tuple[int, int | None, n.Checksum]] = []
         """Where sums are to be written into the payload, and from where on they count, if not from the first byte."""
+        self.left_out: list[tuple[int, int, str]] = []
+        """Where fields are absent for want of bytes, how many may follow them, and which they are."""
 
     def frame(self, padding: bytes = b"") -> bytes:
         payload = self._payload() + padding
@@ -145,12 +155,12 @@ class _Writer:
                 number -= patched.plus
                 self._check_size(patched, number)
             out[at : at + patched.wire.size] = self._int_bytes(patched.wire, number, patched.name)
-        if self.layout.ends:
-            self._check_end(bytes(payload))
         for place, since, checksum in self.sums:
             covered = out[0 if since is None else begin + since : begin + place]
             total = SUMS[checksum.kind](bytes(covered))
             out[begin + place : begin + place + checksum.wire.size] = self._number(checksum.wire, total, "")
+        if self.layout.ends:
+            self._check_end(bytes(out[begin : begin + len(payload)]))
         if mask_key is not None:
             return bytes(out[:mask_at]) + mask_key + apply_mask(bytes(out[mask_at:]), mask_key)
         return bytes(out)
@@ -320,8 +330,7 @@ class _Writer:
         has_head = self.layout.has_head
         begun: dict[str, int] = {}
         apart: dict[str, tuple[int, n.Length]] = {}
-        left_out = ""
-        for field, in_record, is_always in _payload_fields(self.node, self.layout):
+        for field, in_record, is_always, spare in _payload_fields(self.node, self.layout):
             begun[field.name] = len(self.out)
             if not in_record:
                 self._not_in_record(field, begun, apart)
@@ -332,20 +341,29 @@ class _Writer:
                 if has_head:
                     self.head_end = len(self.out)
                 self._body(field, value)
-            elif left_out and isinstance(field.when, n.IfLeft) and value == field.default:
-                pass  # the default stands for what is absent, here as in what is read
-            elif is_always or self._present(field, value):
+            elif is_always or (not self._is_left_out(field, value, spare, field.key) and self._present(field, value)):
                 self._write(field.wire, value, field.key)
-                if left_out and len(self.out) > begun[field.name]:
-                    detail = f"is absent, but {field.key} follows it"
-                    raise EncodeError(detail, rule="field_missing", path=left_out)
-            elif isinstance(field.when, n.IfLeft):
-                left_out = field.key
             if apart:
                 self._fill(field, value, begun, apart)
         if has_head and self.head_end is None:
             self.head_end = len(self.out)
+        self._check_left_out()
         return bytes(self.out)
+
+    def _is_left_out(self, field: n.Field, value: Any, spare: int, path: str) -> bool:
+        """Return whether a field is absent because no bytes are left: behind one that is, its default stands for it."""
+        is_absent = value is None or value is UNSET or (bool(self.left_out) and value == field.default)
+        if not isinstance(field.when, n.IfLeft) or not is_absent:
+            return False
+        self.left_out.append((len(self.out), spare, path))
+        return True
+
+    def _check_left_out(self) -> None:
+        """Refuse bytes behind an absent field, up to the end of its range: they would be read as its value."""
+        for at, spare, path in self.left_out:
+            if len(self.out) > at + spare:
+                detail = f"is absent, but {len(self.out) - at - spare} bytes follow it"
+                raise EncodeError(detail, rule="field_missing", path=path)
 
     def _not_in_record(self, field: n.Field, begun: dict[str, int], apart: dict[str, tuple[int, n.Length]]) -> None:
         if isinstance(field.wire, n.Length):
@@ -448,9 +466,10 @@ class _Writer:
             case n.Scaled(wire=inner):
                 self.out += self._number(inner, counted(wire, value, path), path)
             case n.Sized(length=length, inner=inner):
-                outer, self.out = self.out, bytearray()
+                outer, self.out, left_out, self.left_out = self.out, bytearray(), self.left_out, []
                 self._write(inner, value, path)
-                written, self.out = self.out, outer
+                self._check_left_out()
+                written, self.out, self.left_out = self.out, outer, left_out
                 if isinstance(length, str | n.By):
                     self._check_referred(length, len(written), path)
                 else:
@@ -519,20 +538,20 @@ class _Writer:
         outer, self.record = self.record, value
         begun: dict[str, int] = {}
         apart: dict[str, tuple[int, n.Length]] = {}
-        for field, is_own, is_always in _struct_fields(cls, self.layout):
+        for field, is_own, is_always, spare in _struct_fields(cls, self.layout):
             begun[field.name] = len(self.out)
             if is_always:
                 self._write(field.wire, getattr(value, field.name), prefix + field.key)
             elif not is_own:
                 self._not_in_record(field, begun, apart)
                 continue
-            elif not self._conditional(field, value, prefix + field.key):
+            elif not self._conditional(field, value, spare, prefix + field.key):
                 continue
             if apart:
                 self._fill(field, getattr(value, field.name, None), begun, apart)
         self.record = outer
 
-    def _conditional(self, field: n.Field, value: Any, path: str) -> bool:
+    def _conditional(self, field: n.Field, value: Any, spare: int, path: str) -> bool:
         """Write a field of a structure that has a condition; return false if that forbids it."""
         if isinstance(field.wire, n.Length):
             assert isinstance(field.when, When)
@@ -542,8 +561,11 @@ class _Writer:
             return True
         if (asked := conditions_of(field.when)) and not self._asked(value, field, asked, path):
             return False
-        if not isinstance(field.when, n.IfLeft | n.With) or getattr(value, field.name) is not None:
-            self._write(field.wire, getattr(value, field.name), path)
+        given = getattr(value, field.name)
+        if self._is_left_out(field, given, spare, path):
+            return False
+        if not isinstance(field.when, n.IfLeft | n.With) or given is not None:
+            self._write(field.wire, given, path)
         return True
 
     def _int_bytes(self, wire: n.Int, value: Any, path: str) -> bytes:

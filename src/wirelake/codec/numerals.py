@@ -35,7 +35,7 @@ def highest(wire: n.Varint | n.Digits) -> int:
     if wire.wider:
         return n.limits(wire)[1]
     bits = 8 * max(0, wire.most_bytes - 1) if wire.ber else 7 * wire.most_bytes
-    return min((1 << bits) - 1, (1 << 63) - 1) if bits else 127
+    return min((1 << bits) - 1, (1 << (63 if wire.ber else 64)) - 1) if bits else 127
 
 
 def read_numeral(wire: n.Varint | n.Digits, data: Buffer, start: int, stop: int, path: str) -> tuple[int, int]:
@@ -67,6 +67,8 @@ def _varint(wire: n.Varint, data: Buffer, start: int, stop: int, path: str) -> t
     is_long = size > 1 and (data[start] == 0x80 if wire.high_first else byte == 0)
     if is_long and not wire.lenient:
         raise BadValue(f"{value} is written in {size} bytes, fewer do", rule="varint", path=path, offset=size - 1)
+    if value > highest(wire):
+        raise BadValue(f"{value} has more than 64 bits", rule="varint", path=path, offset=size - 1)
     return value, start + size
 
 
@@ -183,7 +185,7 @@ def write_numeral(wire: n.Varint | n.Digits, value: int, path: str) -> bytes:
         first, inner = next((byte, inner) for byte, inner in wire.wider if value < 1 << 8 * inner.size)
         return bytes([first]) + value.to_bytes(inner.size, "little" if inner.little else "big")
     groups = [value >> shift & 0x7F for shift in range(0, max(value.bit_length(), 1), 7)]
-    if value < 0 or len(groups) > wire.most_bytes or wire.wider:
-        raise EncodeError(f"{value} does not fit in {wire.most_bytes} bytes of 7 bits", rule="varint", path=path)
+    if not 0 <= value <= highest(wire):
+        raise EncodeError(f"{value} is not within 0..{highest(wire)}", rule="varint", path=path)
     ordered = groups[::-1] if wire.high_first else groups
     return bytes([group | 0x80 for group in ordered[:-1]] + ordered[-1:])

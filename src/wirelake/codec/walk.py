@@ -256,14 +256,15 @@ class Reader:
         outer, self.scope = self.scope, values
         begun, self.begun = self.begun, {_BEGIN: self.at}
         for name, key, wire, when, spare in steps:
-            if name in values or (when is not None and not self._present(when, values)):
+            if name in values:
                 continue
-            self.begun[name] = self.at
             self.end -= spare
-            value = self._value(wire, prefix + key)
+            if when is None or self._present(when, values):
+                self.begun[name] = self.at
+                value = self._value(wire, prefix + key)
+                if value is not UNSET:
+                    values[name] = value
             self.end += spare
-            if value is not UNSET:
-                values[name] = value
         self.scope, self.begun = outer, begun
 
     def _present(self, when: n.Condition, values: dict[str, Any]) -> bool:
@@ -577,6 +578,8 @@ class Reader:
             return UNSET
         size = len(raw)
         try:
+            if not raw and wire.content == "json" and wire.length is not None:
+                raise BadValue("not JSON: no bytes", rule="payload_json")
             if wire.escapes:
                 raw = unescape(wire.escapes, raw)
             match wire.content:

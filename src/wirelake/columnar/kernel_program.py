@@ -397,7 +397,7 @@ class Lowering:
             case n.Varint(ber=ber, wider=wider) if ber or wider:
                 raise Unsupported("a number whose first byte says how many follow")
             case n.Varint(most_bytes=most_bytes):
-                self.emit(k.VARINT, slot, most_bytes, _varint_flags(wire), 0, 0, register)
+                self.emit(k.VARINT, slot, min(most_bytes, m.MOST_VARINT), _varint_flags(wire), 0, 0, register)
             case n.Digits(low=low, high=high, end=end):
                 most, flags = _digits_limits(wire)
                 self.emit(k.DIGITS, slot, most, flags, low, high, register, self._ending(end))
@@ -501,7 +501,9 @@ class Lowering:
             self.emit(k.SET, -1, present, 0)
         match when:
             case n.IfLeft():
+                self._narrow(spare)
                 tests, target = [self.emit(k.IF_LEFT)], 2
+                self._narrow(-spare)
             case n.With(field=name):
                 known = self.registers.get(f"{place}{name} present")
                 if known is None:
@@ -521,6 +523,8 @@ class Lowering:
         over = self.emit(k.JUMP)
         for test in tests:
             self.ops[test][target] = len(self.ops)
+        if isinstance(when, n.IfLeft):
+            self._narrow(-spare)
         if declared.default == b"" and made is not None:
             self.emit(k.EMPTY, made.slot)
         self.ops[over][2] = len(self.ops)
@@ -528,11 +532,14 @@ class Lowering:
     def _narrowed(
         self, declared: n.Field, made: Slots | None, scope: Scope, place: str, asked: frozenset[str], spare: int
     ) -> None:
-        if spare:
-            self.emit(k.NARROW, -1, spare)
+        self._narrow(spare)
         self._one(declared, made, scope, place, asked)
-        if spare:
-            self.emit(k.NARROW, -1, -spare)
+        self._narrow(-spare)
+
+    def _narrow(self, size: int) -> None:
+        """Let the range end so many bytes earlier."""
+        if size:
+            self.emit(k.NARROW, -1, size)
 
     def _one(self, declared: n.Field, made: Slots | None, scope: Scope, place: str, asked: frozenset[str]) -> None:
         """A field that is there."""
@@ -795,7 +802,7 @@ class Lowering:
                         case n.Int():
                             row = [f.SIZE_WHOLE if whole else f.SIZE_AFTER, wire.size, _flags(wire), *limits]
                         case n.Varint(most_bytes=most_bytes, ber=False, wider=()):
-                            row = [f.VARINT, 1, _varint_flags(wire) | whole, *limits, most_bytes]
+                            row = [f.VARINT, 1, _varint_flags(wire) | whole, *limits, min(most_bytes, m.MOST_VARINT)]
                         case n.Digits(low=low, high=high, end=end) if end:
                             digits, flags = _digits_limits(wire)
                             limits = [max(least, low), min(limits[1], high), plus]

@@ -15,7 +15,8 @@ FOUND, MISSING, WRONG = range(3)
 # Flags of a number: of both, of varints, of digits.
 LENIENT, HIGH_FIRST, HEX, MAY_BE_NEGATIVE = 1, 2, 2, 4
 MOST_DIGITS = {10: 18, 16: 15}
-"""So many digits fit in 64 bits, whatever they are; longer numbers are left to the record codec."""
+MOST_VARINT = 9
+"""So many digits, or bytes of 7 bits, fit in 63 bits, whatever they are; the record codec reads longer numbers."""
 
 CRC32, CRC16_MODBUS, CRC16_CCITT, ADLER32, SUM8, SUM16, XOR8 = range(7)
 

@@ -16,16 +16,18 @@ SUM_BYTES: Mapping[str, int] = {
     "crc32": 4, "crc16_modbus": 2, "crc16_ccitt": 2, "adler32": 4, "sum8": 1, "sum16": 2, "xor8": 1,
 }  # fmt: skip
 """How many bytes hold each kind of sum."""
-_MOST_VARINT = 9
-"""Bytes of 7 bits each that fit in 63 bits, as columns do."""
+_MOST_VARINT = 10
+"""Bytes of 7 bits each that hold 64 bits."""
 
 
 def check_number(where: str, wire: Any) -> None:
     """Refuse a number of variable size that is none."""
     if isinstance(wire, n.Varint):
         most: Any = wire.most_bytes
-        is_size = isinstance(most, int) and (2 if wire.ber else 1) <= most <= _MOST_VARINT
-        require(is_size, f"{where}: a varint has 1 to {_MOST_VARINT} bytes, not {most!r}; write varint(4)")
+        fewest, longest = (2, 9) if wire.ber else (1, _MOST_VARINT)
+        is_size = isinstance(most, int) and fewest <= most <= longest
+        spelled = "ber(5)" if wire.ber else "varint(4)"
+        require(is_size, f"{where}: a varint has {fewest} to {longest} bytes, not {most!r}; write {spelled}")
         sizes = [inner.size for _, inner in wire.wider]
         grows = sizes == sorted(set(sizes)) and all(0 < byte < 256 for byte, _ in wire.wider)
         remedy = "write compact({0xFD: le.u16, 0xFE: le.u32, 0xFF: le.u64})"

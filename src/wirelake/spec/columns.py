@@ -173,7 +173,7 @@ def _type(name: str, wire: Any) -> str:
         case n.Bits(width=width):
             return _bits_type(width + 1)
         case n.Varint(most_bytes=most_bytes):
-            return _bits_type(7 * most_bytes + 1)
+            return _bits_type(min(7 * most_bytes, 64) + 1)
         case n.Digits(low=low, high=high):
             return _bits_type(max((low + 1).bit_length(), high.bit_length()) + 1)
         case n.Bool():

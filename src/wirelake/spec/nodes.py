@@ -112,7 +112,7 @@ def limits(wire: Number) -> tuple[int, int]:
         case Varint(wider=wider) if wider:
             return 0, min((1 << 8 * wider[-1][1].size) - 1, (1 << 63) - 1)
         case Varint(most_bytes=most_bytes):
-            return 0, (1 << 7 * most_bytes) - 1
+            return 0, (1 << min(7 * most_bytes, 64)) - 1
         case Digits(low=lowest, high=highest):
             return lowest, highest
 

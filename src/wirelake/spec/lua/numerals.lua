@@ -79,7 +79,8 @@ function numeral_of.varint(wire, raw)
         high = high * 0x80 + math.floor(low / 2 ^ 32)
         low = low % 2 ^ 32
     end
-    return high * 2 ^ 32 + low, size, wire.wide and UInt64.new(low, high % 2 ^ 32) or low
+    if high >= 2 ^ 32 then return nil, { rule = "varint", offset = size - 1 } end
+    return high * 2 ^ 32 + low, size, wire.wide and UInt64.new(low, high) or low
 end
 --@ end
 --@ when digits

@@ -362,7 +362,7 @@ function read.run(c, wire, field, path, rules)
     if wire.behind then check_behind(c, wire, start + size, path) end
 --@ end
     c.at = start + size + #(wire.stop or wire.behind or "")
-    local unset = size == 0 and (wire.empty or wire.content == "json")
+    local unset = size == 0 and (wire.empty or (wire.content == "json" and not wire.length and not wire.stop))
     local item, members, meant
 --@ when escapes
     if wire.escapes then
@@ -489,19 +489,19 @@ local function read_fields(c, struct, path, scope, done)
     local outer, outer_begun, outer_from, outer_halves = c.scope, c.begun, c.from, c.halves
     c.scope, c.begun, c.from, c.halves = scope, {}, c.at, {}
     for _, row in ipairs(struct.fields) do
-        if scope[row.name] == nil and not (done and done[row.name])
-            and (not row.when or when[row.when.kind](c, row.when, scope)) then
+        local is_new = scope[row.name] == nil and not (done and done[row.name])
+        c.stop = c.stop - (row.spare or 0)
+        if is_new and (not row.when or when[row.when.kind](c, row.when, scope)) then
             local inner = path == "" and (row.key or row.name) or path .. "." .. (row.key or row.name)
             c.begun[row.name] = c.at
-            c.stop = c.stop - (row.spare or 0)
             scope[row.name] = value(c, row.wire, row.field, inner)
 --@ when when
             if row.wire.kind == "int" and row.wire.size == 8 then
                 c.halves[row.name] = halves_of(c, row.wire, c.begun[row.name])
             end
 --@ end
-            c.stop = c.stop + (row.spare or 0)
         end
+        c.stop = c.stop + (row.spare or 0)
         for _, limit in ipairs(struct.limits or {}) do
             if limit.lengths[#limit.lengths] == row.name then check_limit(c, limit, scope, path) end
         end
