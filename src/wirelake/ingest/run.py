@@ -20,7 +20,7 @@ from .admission import admit, bytes_ahead
 from .known import Known, is_still_there, recognise
 from .plan import Choice, Found, Late, check_sensors, find_captures, records_beside, refuse_shrunk, stamp
 from .report import Report
-from .runner import CaptureFailed, Runner
+from .runner import CaptureFailed, IngestError, Runner
 from .sensor_carry import CarryOf
 from .stages import NoProgress, Progress
 from .step import Step
@@ -68,6 +68,8 @@ def ingest(
         refuse_shrunk(found, inputs)
         wanted = Ingest(run, runner, reading or ReadSettings(), sensor, late, final, keep_bytes, partition_bytes)
         report = wanted.run(found, progress or NoProgress())
+        if wanted.moved and not report.captures:
+            raise IngestError(next(iter(wanted.moved.values())))
     report.notes = [*notes, *(one.note for one in found if one.note), *report.notes]
     report.seconds = time.monotonic() - began
     return report
