@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -217,7 +218,8 @@ def test_a_file_that_is_gone_when_it_is_read_is_passed_over_if_that_is_wanted(tm
 
 @pytest.mark.parametrize("path", ["nowhere", "nowhere/*.pcap", "file:///nowhere/x.pcap"])
 def test_a_path_that_leads_nowhere_is_named(path: str) -> None:
-    with pytest.raises(OptionError, match=f"path does not exist: {path.replace('*', '.')}"):
+    shown = re.escape(path.removeprefix("file://"))
+    with pytest.raises(OptionError, match=f"path does not exist: {shown}$"):
         partitions(table_of("casual", path))
 
 

@@ -59,9 +59,8 @@ def ingest(
     refuse_nameless(sensor)
     existing = existing_lake(lake)
     known = existing.inputs() if existing is not None else {}
-    place = lake.path if isinstance(lake, Lake) else lake
     # Before there is a lake: a refused input leaves none.
-    captures, notes = find_captures(inputs, kind, known, lake=place)
+    captures, notes = find_captures(inputs, kind, known, lake=_place_of(lake))
     lake = opened(existing or lake, buckets)
     with lake.writing() as run:
         found = recognise(captures, lake.inputs())
@@ -90,6 +89,14 @@ def refuse_nameless(sensor: str | None) -> None:
     """Refuse an empty name: what a script has put there was not set."""
     if sensor is not None and not sensor.strip():
         raise OptionError("the name of a sensor cannot be empty")
+
+
+def _place_of(lake: str | Lake) -> str | None:
+    """Return where a lake is; None for a place that cannot be: to open it is refused."""
+    try:
+        return plain_place(lake.path if isinstance(lake, Lake) else lake)
+    except ValueError:
+        return None
 
 
 def existing_lake(lake: str | Lake) -> Lake | None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ingest.runner import IngestError, RunnerEnded, Task, TaskFuture
 from ..ingest.warm_up import run_warm
+from .session import SparkStartError
 from .start import SparkStart
 from .worker_python import translated
 
@@ -51,6 +52,8 @@ class SparkRunner:
     def parallelism(self) -> int:
         try:
             return int(self._context().defaultParallelism)
+        except SparkStartError:
+            raise
         except Exception as error:
             raise self._failure(error) from error
 
