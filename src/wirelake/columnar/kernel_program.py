@@ -537,7 +537,7 @@ class Lowering:
         self._narrow(-spare)
 
     def _narrow(self, size: int) -> None:
-        """Let the range end so many bytes earlier."""
+        """End the range earlier, by a number of bytes."""
         if size:
             self.emit(k.NARROW, -1, size)
 

@@ -435,7 +435,7 @@ class _Latencies:
     def add(self, cells: Ints, latency: Ints) -> None:
         self._take(_counted([cells, latency, np.ones(len(cells), np.int32)]))
         self._waiting += len(self._columns[0][-1])
-        # The longer the total, the rarer it is made anew.
+        # A longer total is made anew less often.
         if self._waiting > max(self.AT_ONCE, len(self._columns[0][0])):
             self.total()
 

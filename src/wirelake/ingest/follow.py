@@ -47,7 +47,7 @@ TIERS = ((64, 1 << 20), (512, 16 << 20), (4096, 128 << 20))
 """Every so many commits, files become about so large. A row is written again once per tier, not at every merge."""
 MIN_FILES = 8
 MERGE_SECONDS = 0.25
-"""So long files are merged behind a step even where the next one is due already, or less if there is nothing to do."""
+"""How long a step may merge files at most, even where the next step is due already."""
 FAILURES = (IngestError, LakeError, CaptureError, WireError, OptionError, OSError)
 """What may pass, or what an operator can mend."""
 
