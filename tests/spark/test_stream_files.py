@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import pytest
 from tests.spark.captured import read, split_pcap, table_of
 from wirelake.errors import CaptureError
 from wirelake.generate import generate, write_pcap
-from wirelake.spark.reading import rows
-from wirelake.spark.stream_files import StreamPlanner, advance
+from wirelake.spark.stream_files import StreamPlanner, advance, again_if_gone
+from wirelake.spark.stream_shares import stream_rows
 
 KEY = ("connection", "direction", "offset")
 
@@ -36,7 +37,7 @@ def planner(folder: Path, **options: Any) -> StreamPlanner:
 
 
 def batch(stream: StreamPlanner, start: Any, end: Any) -> list[dict[str, Any]]:
-    batches = [made for share in stream.plan(start, end) for made in rows(stream.table, share)]
+    batches = [made for share in stream.plan(start, end) for made in stream_rows(stream.table, share)]
     return pa.Table.from_batches(batches, stream.table.target).to_pylist()
 
 
@@ -138,3 +139,52 @@ def test_limits_share_bytes_between_sensors(tmp_path: Path, parts: list[Path]) -
     end = advance({}, stream.files.list(), most_bytes=1000)
     assert [position["position"] for position in end.values()] == [500, 500]
     assert len(advance({}, stream.files.list(), most_files=1)) == 1
+
+
+def test_a_capture_that_went_while_it_was_looked_at_is_looked_for_again(tmp_path: Path) -> None:
+    path, looks = tmp_path / "a.pcap", []
+
+    def look() -> int:
+        looks.append(path)
+        if len(looks) < 3:
+            raise CaptureError("no such file", path=str(path))
+        return len(looks)
+
+    assert again_if_gone(look) == 3
+    path.touch()
+    looks.clear()
+    with pytest.raises(CaptureError, match="no such file"):
+        again_if_gone(look)
+    assert len(looks) == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_captures_that_are_compressed_at_any_moment_lose_nothing(tmp_path: Path, parts: list[Path], seed: int) -> None:
+    folder, stop = tmp_path / "in", threading.Event()
+    folder.mkdir()
+
+    def compress() -> None:
+        draw = random.Random(seed)
+        while not stop.is_set():
+            for path in sorted(folder.glob("*.pcap"))[: draw.randrange(3)]:
+                packed = path.with_name(f".{path.name}.gz")
+                packed.write_bytes(gzip.compress(path.read_bytes()))
+                packed.rename(folder / f"{path.name}.gz")
+                path.unlink()
+
+    other = threading.Thread(target=compress)
+    other.start()
+    stream, at, found = planner(folder), {}, []
+    try:
+        for part in parts:
+            staged = tmp_path / part.name
+            staged.write_bytes(part.read_bytes())
+            staged.rename(folder / part.name)
+            for limit in (60_000, None):
+                end = advance(at, stream.files.list(), limit)
+                found += batch(stream, at, end)
+                at = end
+    finally:
+        stop.set()
+        other.join()
+    assert ordered(found) == whole(folder)

@@ -16,8 +16,8 @@ from tests.spark.versions import has, since
 from wirelake.errors import OptionError
 from wirelake.generate import generate, write_pcap
 from wirelake.spark.options import read_options
-from wirelake.spark.reading import rows
 from wirelake.spark.stream_files import StreamPlanner, advance
+from wirelake.spark.stream_shares import stream_rows
 
 KEY = ("connection", "direction", "offset")
 
@@ -82,7 +82,7 @@ def test_captures_that_are_cut_anywhere_and_grow_give_the_rows_of_one_batch(
         found += [row for batch in batches for row in batch]
     stream = StreamPlanner(table_of("wire", folder, recursiveFileLookup="true"))
     shares = stream.plan({}, advance({}, stream.files.list()))
-    once = [row for share in shares for batch in rows(stream.table, share) for row in batch.to_pylist()]
+    once = [row for share in shares for batch in stream_rows(stream.table, share) for row in batch.to_pylist()]
     expected = [{name: row[name] for name in (*KEY, "message")} for row in once]
     assert expected and sorted(map(repr, found)) == sorted(map(repr, expected))
 

@@ -111,9 +111,12 @@ def recognise(seen: Sequence[Seen], known: Mapping[str, Input]) -> list[Known]:
 
     Of several files with one content at most one is to be read, the one with the most bytes if that can be told.
     """
+    # A lake of months knows very many captures, and hardly any of them matters here.
+    wanted = {_NO_KEY, *(_key(one.now) for one in seen if not _is_recorded(one, known))}
     records = defaultdict(list)
-    for record in filter(_is_known_by_content, known.values()):
-        records[_key(record)].append(record)
+    for record in known.values():
+        if (key := _key(record)) in wanted and _is_known_by_content(record):
+            records[key].append(record)
     first = sorted(seen, key=lambda one: (bool(one.capture.compression), -one.now.size, one.now.path))
     decided = _one_of_each_content([(one, _compared(one, known, records)) for one in first])
     decided = _with_displaced(decided, known)
@@ -138,9 +141,15 @@ def _is_known_by_content(record: Input) -> bool:
     return record.kind != "raw" and not record.is_bare
 
 
+def _is_recorded(one: Seen, known: Mapping[str, Input]) -> bool:
+    """Whether a file is as it was when it was recorded under its path."""
+    here = known.get(one.now.path)
+    return here is not None and _is_untouched(one.now.size, one.now.mtime_us, here)
+
+
 def _compared(one: Seen, known: Mapping[str, Input], records: Mapping[_Key, list[Input]]) -> Known:
     now, here = one.now, known.get(one.now.path)
-    if here is not None and _is_untouched(now.size, now.mtime_us, here):
+    if here is not None and _is_recorded(one, known):
         return Known(one.capture, here, here, "same", is_recorded=False)
     candidates = [here] if here is not None else []
     if _is_known_by_content(now):
@@ -232,6 +241,8 @@ def _has_content_of(one: Seen, other: Seen) -> bool:
 def _with_displaced(decided: list[Known], known: Mapping[str, Input]) -> list[Known]:
     """Keep what is known of captures whose names others took, unless another record says as much of them."""
     displaced = {one.now.path: here for one in decided if (here := _displaced_by(one, known)) is not None}
+    if not displaced:
+        return decided
     kept = [record for path, record in known.items() if path not in displaced]
     kept += [one.now for one in decided if one.is_recorded]
     read_to: dict[str, int] = {}

@@ -133,9 +133,11 @@ def check_sensors(found: Sequence[Known], sensor: str | None, known: Collection[
     connections would be cut without a word. Return a note on captures that keep their sensor.
     """
     new = [one.now for one in found if one.change in ("new", "changed")]
+    if not new:
+        return []
     if sensor is not None:
         others = {one.before.sensor for one in found if one.before is not None} - {sensor}
-        return [f"captures of {named(others)} keep their sensor; new ones are of {sensor}"] if new and others else []
+        return [f"captures of {named(others)} keep their sensor; new ones are of {sensor}"] if others else []
     sensors = {one.sensor for one in known}
     new = [one for one in new if default_sensor(one.path, one.kind) not in sensors]
     if new:
@@ -194,6 +196,7 @@ class Choice:
     notes: list[str] = field(default_factory=list)
     _by_sensor: dict[str, dict[str, Input]] | None = None
     """What the lake has read, by sensor and origin: there may be very much of it."""
+    _last: dict[str, Input | None] = field(default_factory=dict)
 
     def plans(self, found: Sequence[Found]) -> list[SensorPlan]:
         """Return what to do with each sensor to which these captures belong, if there is anything to do."""
@@ -208,7 +211,8 @@ class Choice:
         return [plan for plan in plans if plan.segments]
 
     def _late(self, name: str, found: Sequence[Found]) -> list[Found]:
-        newest = max((place for one in self._read(name) if (place := place_of(one))), default=None)
+        last = self._newest(name)
+        newest = place_of(last) if last is not None else None
         placed = [(one, place) for one in found if one.is_news and (place := one.place) is not None]
         late = self._with_more([one for one, place in placed if newest is not None and place < newest])
         aside = [one for one in late if self.late == "refuse" and self.set_aside.get(one.now.path) == stamp(one.now)]
@@ -236,6 +240,13 @@ class Choice:
                     by_origin[one.origin] = one
         return self._by_sensor.get(name, {}).values()
 
+    def _newest(self, name: str) -> Input | None:
+        """Return the last capture, in the order of the sensor, that was read of it."""
+        if name not in self._last:
+            placed = (one for one in self._read(name) if one.first_us is not None)
+            self._last[name] = max(placed, key=lambda one: (one.first_us, one.name), default=None)
+        return self._last[name]
+
     def _plans(self, name: str, found: list[Found], late: list[Found]) -> list[SensorPlan]:
         if late and self.late == "rebuild":
             return [self._rebuilt(name, found, late)]
@@ -252,8 +263,7 @@ class Choice:
 
     def _torn(self, name: str, found: Sequence[Found], news: Sequence[Found]) -> Iterator[Found]:
         """Yield the newest capture that was read, if its last packet waits for a rest that does not come any more."""
-        placed = [one for one in self._read(name) if place_of(one) is not None]
-        newest = max(placed, key=lambda one: place_of(one) or (), default=None)
+        newest = self._newest(name)
         is_over = self.final or any(one.place is not None for one in news)
         if newest is None or not is_over or newest.length <= newest.position:
             return

@@ -308,7 +308,7 @@ def _kind(file: ListedFile, options: ReadOptions) -> str | CaptureError:
             raise CaptureError(NO_FILE, path=file.path)
         return kind_of(file.path)
     except CaptureError as error:
-        if options.skip_corrupt or (options.skip_missing and _is_gone(file.path)):
+        if options.skip_corrupt or (options.skip_missing and is_gone(file.path)):
             return ""
         return error
 
@@ -318,7 +318,7 @@ def _hinted(error: CaptureError) -> CaptureError:
     return error
 
 
-def _is_gone(path: str) -> bool:
+def is_gone(path: str) -> bool:
     local = local_path(path)
     return local is not None and not local.exists()
 
@@ -347,4 +347,4 @@ def _is_skipped(options: ReadOptions, paths: Iterable[str]) -> bool:
     if session_settings.is_on(session_settings.IGNORE_CORRUPT, options.skip_corrupt):
         return True
     is_lenient = session_settings.is_on(session_settings.IGNORE_MISSING, options.skip_missing)
-    return is_lenient and any(map(_is_gone, paths))
+    return is_lenient and any(map(is_gone, paths))

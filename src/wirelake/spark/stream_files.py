@@ -13,15 +13,15 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..capture.decode import CaptureRange
 from ..capture.magic import HEAD_BYTES
-from ..capture.partitions import index
+from ..capture.partitions import Partition, index
 from ..capture.read import RAW_NAMES, ResumePoint
 from ..capture.read.files import CaptureFile, open_binary
 from ..capture.read.listing import NO_FILE, ListedFile, Peek, find, peek
@@ -31,14 +31,18 @@ from ..errors import CaptureError, LakeError, OptionError
 from ..ingest import carry
 from ..ingest.sensors import default_sensor
 from . import index_cache
-from .reading import Share, Table
+from .reading import Share, Table, is_gone
+from .stream_shares import Head, StreamShare, head_of, place_now
 
 Offset = dict[str, dict[str, Any]]
 """By sensor: ``capture`` (its path without the suffix of compression), ``first_us``, ``files`` and ``position``."""
 KEPT_STATES = 4
 """Of a stream, in its directory. Spark repeats at most the last batch."""
 _BLOCK = 1 << 20
+_LOOKS = 3
+"""Captures that are compressed between a look and the next step are looked for again, so often at most."""
 _log = logging.getLogger("wirelake")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,14 @@ class StreamFile:
     kind: str
     first_us: int | None
     length: int
+    head: Head
 
     @property
     def place(self) -> tuple[bool, int, str]:
         return self.first_us is None, self.first_us or 0, self.name
+
+
+BySensor = dict[str, list[StreamFile]]
 
 
 def place_at(position: Mapping[str, Any]) -> tuple[bool, int, str]:
@@ -82,27 +90,29 @@ class StreamFiles:
 
     def __init__(self, table: Table) -> None:
         self._options = table.options
-        self._looks: dict[tuple[str, int, int | None], tuple[Peek, int] | None] = {}
+        self._looks: dict[tuple[str, int, int | None], StreamFile | None] = {}
 
-    def list(self) -> dict[str, list[StreamFile]]:
+    def list(self) -> BySensor:
         """Return the captures of each sensor in order. Those that hold no packet yet are left out."""
+        return again_if_gone(self._list)
+
+    def _list(self) -> BySensor:
         found: dict[str, StreamFile] = {}
         looks = {}
         for file in find(self._options):
             key = file.path, file.size, file.mtime_us
-            look = looks[key] = self._looks[key] if key in self._looks else self._look(file)
-            if look is not None:
-                made = _stream_file(*look)
+            made = looks[key] = self._looks[key] if key in self._looks else self._look(file)
+            if made is not None:
                 other = found.get(made.name)
                 if other is None or other.path != made.name:  # while a capture is compressed, both are there
                     found[made.name] = made
         self._looks = looks
-        sensors: dict[str, list[StreamFile]] = {}
+        sensors: BySensor = {}
         for made in sorted(found.values(), key=lambda file: file.place):
             sensors.setdefault(made.sensor, []).append(made)
         return sensors
 
-    def _look(self, file: ListedFile) -> tuple[Peek, int] | None:
+    def _look(self, file: ListedFile) -> StreamFile | None:
         try:
             if not file.is_file:
                 raise CaptureError(NO_FILE, path=file.path)
@@ -112,18 +122,32 @@ class StreamFiles:
             seen = peek(file.path, self._options.kind)
             if seen.is_bare:
                 return None
-            return seen, _unpacked_length(file.path) if seen.compression else file.size
+            length = _unpacked_length(file.path) if seen.compression else file.size
+            return _stream_file(seen, length, head_of(file.path))
         except CaptureError as error:
+            if is_gone(file.path):
+                raise
             if self._options.skip_corrupt:
                 return None
             error.detail = f"{error.detail}; the option ignoreCorruptFiles skips such files"
             raise
 
 
-def _stream_file(seen: Peek, length: int) -> StreamFile:
+def again_if_gone(look: Callable[[], T]) -> T:
+    """Look again where a capture went meanwhile: most likely, it was compressed."""
+    for _ in range(_LOOKS - 1):
+        try:
+            return look()
+        except CaptureError as error:
+            if not error.path or not is_gone(error.path):
+                raise
+    return look()
+
+
+def _stream_file(seen: Peek, length: int, head: Head) -> StreamFile:
     name = without_suffix(seen.path)
     sensor = name if seen.kind == "raw" else default_sensor(seen.path, seen.kind)
-    return StreamFile(sensor, name, seen.path, seen.kind, seen.first_us, length)
+    return StreamFile(sensor, name, seen.path, seen.kind, seen.first_us, length, head)
 
 
 def _unpacked_length(path: str) -> int:
@@ -193,15 +217,21 @@ class StreamPlanner:
         depends = (table.options.paths, reading, table.options.kind, carry.VERSION)
         self._identity = hashlib.sha256(repr(depends).encode()).hexdigest()[:24]
 
-    def plan(self, start: Offset, end: Offset) -> list[Share]:
+    def plan(self, start: Offset, end: Offset) -> list[StreamShare]:
         """Return what the tasks of a batch read; the same for the same positions."""
-        if start == end:
-            return []
+        return again_if_gone(lambda: self._plan(start, end)) if start != end else []
+
+    def _plan(self, start: Offset, end: Offset) -> list[StreamShare]:
         sensors = self.files.list()
         before = self._state_at(start, sensors)
         shares, after = self._walk(before, start, end, sensors, self.table.options.partition_bytes)
+        heads = {file.path: file.head for files in sensors.values() for file in files}
+        made = [StreamShare(share, {path: heads[path] for path in _paths(share)}) for share in shares]
+        for path, head in {path: head for share in made for path, head in share.heads.items()}.items():
+            if place_now(path, head) is None:
+                raise CaptureError("another capture took its name while the batch was planned", path=path)
         self._keep(end, after)
-        return shares
+        return made
 
     def _walk(
         self,
@@ -304,6 +334,12 @@ class StreamPlanner:
         except OSError as error:
             if self.table.options.stream.state_location:
                 raise OptionError(f"the state of the stream cannot be kept in {self._folder}: {error}") from None
+
+
+def _paths(share: Share) -> Iterator[str]:
+    for part, _ in share:
+        if isinstance(part, Partition):
+            yield from (captured.path for captured in part.ranges)
 
 
 def _ranges(

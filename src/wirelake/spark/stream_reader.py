@@ -72,13 +72,13 @@ class UnlimitedStreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
         from ..ingest.warm_up import warm_up
-        from .reading import rows
+        from .stream_shares import stream_rows
 
         if partition is None or partition.value is None:
             return
         with user_errors():
             warm_up()
-            yield from rows(self.table, partition.value)
+            yield from stream_rows(self.table, partition.value)
 
 
 if HAS_LIMITS:
