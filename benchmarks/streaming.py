@@ -45,6 +45,7 @@ ADDRESS = "plant.boiler"
 WAYS = 10
 """In which captures of one world grow."""
 HELD_SECONDS = 5.0
+LONGEST_STOP_SECONDS = 300.0
 LONG_SECONDS = 1500.0
 """A run that is as long is judged: from the first third on, removed files are swept as often as others come."""
 MOST_P50, MOST_P99 = 1.5, 3.0
@@ -340,8 +341,8 @@ def main() -> int:
             faults = too_much(lived) if options.seconds >= LONG_SECONDS else []
             print("".join(f"too much: {fault}\n" for fault in faults), end="")
         if {"catch-up", "cpu", "step"} & set(parts):
-            captures = recorded(folder / "recorded", min(options.seconds, SECONDS), options.rate)
-            _read_again(captures, folder, parts, min(options.seconds, SECONDS))
+            seconds = min(options.seconds, LONGEST_STOP_SECONDS)
+            _read_again(recorded(folder / "recorded", seconds, options.rate), folder, parts, seconds)
     if "settings" in parts:
         _settings()
     wrong = _cuts(options.cuts) if "cuts" in parts else 0
