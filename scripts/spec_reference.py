@@ -59,6 +59,11 @@ GROUPS: dict[str, dict[str, str]] = {
         "Kept": 'kept = Kept("transaction")\nkept.name',
         "Magic": 'parts = (Magic(b"PK"), Size("length", u8, counts="after"))\nframe(parts, b"PK\\2hi")',
         "Trailer": 'parts = (Size("length", u8, counts="after"), Trailer(b"\\xce"))\nframe(parts, b"\\3hi\\xce")',
+        "Opaque": 'Raw = message("Raw", code=2, frame="raw", data=field(rest))\n'
+        'Hello = message("Hello", code=1, then="raw")\n'
+        'raw = {"raw": Frame((Opaque(4096),))}\n'
+        'made = declare(Protocol("tunnel", "", Frame((Code("kind", u8), Ends(9))), (Hello, Raw), frames=raw))\n'
+        'decode(made, b"any bytes", state="raw").data',
         "Until": 'parts = (Until(b"\\r\\n", most=80),)\nframe(parts, b"hi\\r\\n")',
         "Head": 'head = Head("head", be.u16, least=4, most=64)\nhead.most',
         "Line": 'line = Line(b" ", b"\\n", window=80, fewest=1, most=3, code="verb", code_rule="verb")\nline.code',
@@ -83,6 +88,8 @@ GROUPS: dict[str, dict[str, str]] = {
     "Conditions": {
         "When": 'Maybe = struct("Maybe", kind=field(u8), x=optional(u8, when=When("kind", one_of=(2, 3))))\n'
         'read(nested(Maybe), b"\\2\\7").x',
+        "begins": 'Maybe = struct("Maybe", sign=optional(text(b" "), when=begins(b"+", b"-")), x=field(u8))\n'
+        'read(nested(Maybe), b"+on \\7").sign',
         "IfLeft": 'Maybe = struct("Maybe", x=optional(u8, when=IfLeft()))\nread(nested(Maybe), b"\\7").x',
         "With": 'Both = struct("Both", x=optional(u8, when=IfLeft()), y=optional(u8, when=With("x")))\n'
         'read(nested(Both), b"\\1\\2").y',

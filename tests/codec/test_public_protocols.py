@@ -22,6 +22,7 @@ from wirelake.generate import generate, random_frame
 from wirelake.spec import Protocol
 from wirelake.spec.render import as_text, tables
 from wirelake.spec.resolve import MessageNode, layout
+from wirelake.spec.states import states
 
 FILES = sorted((Path(__file__).parent / "public").glob("*.py"))
 PROTOCOLS = (*SKETCHES, *(load(f"{path}:PROTOCOL") for path in FILES))
@@ -36,7 +37,9 @@ def frames_of(protocol: Protocol, rng: Random) -> list[tuple[MessageNode, bytes]
 
 
 def side_of(protocol: Protocol, node: MessageNode) -> dict[str, Any]:
-    return {"sent_by": node.sent_by} if "sent_by" in protocol.options and node.sent_by != "both" else {}
+    side = {"sent_by": node.sent_by} if "sent_by" in protocol.options and node.sent_by != "both" else {}
+    known = [(len(places), state) for state, places in states(protocol).items() if node.frame in places]
+    return side | ({"state": min(known)[1]} if known else {})
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=NAMES)

@@ -274,6 +274,13 @@ talk("lists to the end", fields=each(x=s.many(s.be.u16, None)))
 talk("lists of structures to the end", fields=each(x=s.many(s.nested(PAIR), None)))
 talk("lists up to a terminator", fields=each(x=s.many(s.text(b"\n"), b".")))
 talk("lists by bytes", fields=each(x=s.sized(s.u8, s.many(s.text(s.u8), None))))
+talk(
+    "lists up to an element, or to the end",
+    fields=each(
+        x=s.many(s.nested(PAIR), None, until=When("left", one_of=(255, 254)), or_end=True),
+        y=s.field(s.rest, default=b""),
+    ),
+)
 talk("lists up to an element", fields=each(x=s.many(s.nested(PAIR), None, until=When("left", most=99))))
 talk(
     "lists by count", fields=each(x=s.many(s.be.f32, s.varint(2)), y=s.many(s.u8, 3), z=s.many(s.u8, s.be.i16, null=-1))
@@ -459,6 +466,15 @@ talk(
     ),
 )
 talk(
+    "a header of two names",
+    *ENDING,
+    fields=each(
+        headers=HEADERS,
+        size=s.derived(Lookup("headers", ("Length", "l"), number=True, fold=True)),
+        body=s.optional(s.blob("size"), when=When("size")),
+    ),
+)
+talk(
     "rests that exclude each other",
     fields=each(
         k=s.u8,
@@ -496,6 +512,94 @@ talk(
         y=s.optional(s.u8, when=When("k", most=200)),
     ),
 )
+PREFIX = s.struct("Prefix", mark=s.constant(b":"), who=s.field(s.text(b" ", most=60), "who"))
+talk(
+    "a text before the command, if there is one",
+    s.Kept("prefix"),
+    s.Line(b" ", b"\r\n", 80, 1, None, "verb", "verb", skip=True),
+    s.Ends(999),
+    fields={
+        "prefix": s.optional(s.nested(PREFIX), "who sends", when=s.begins(b":")),
+        "number": s.field(s.number("([0-9]{1,5})", "number", 0, 65535), "which", role="correlation"),
+        "text": s.optional(s.word(".{1,20}", "text", all=True, optional=True), "what"),
+    },
+    asked={"word": "ASK"},
+    told={"word": "TELL"},
+)
+talk(
+    "a text before the code",
+    s.Kept("tag"),
+    s.Kept("flags"),
+    s.Kept("more"),
+    s.Code("kind", s.u8),
+    s.Size("n", s.be.u16, counts="after"),
+    fields=each(
+        tag=s.text(b" ", most=40),
+        flags=s.u8,
+        more=s.optional(s.many(s.be.u16, s.u8), when=When("flags", bits=1)),
+        x=s.rest,
+    ),
+)
+talk(
+    "fields that their first bytes announce",
+    fields=each(
+        x=s.optional(
+            s.nested(s.struct("Mark", mark=s.constant(b"\xff\0"), v=s.field(s.be.u16))), when=s.begins(b"\xff\0")
+        ),
+        y=s.optional(s.digits(b" ", 10, 39), when=s.begins(b"1", b"2", b"3")),
+        z=s.rest,
+    ),
+)
+talk(
+    "fields that their first bytes announce, in frames that end with a field",
+    *ENDING,
+    fields=each(
+        x=s.optional(s.digits(b" ", 10, 39), when=s.begins(b"1", b"2", b"3")),
+        y=s.optional(s.nested(s.struct("Mark2", mark=s.constant(b"::"), v=s.field(s.u8))), when=s.begins(b"::")),
+        z=s.text(b"\n"),
+    ),
+)
+talk(
+    "a length in bits, or behind them in more bytes",
+    s.Kept("short"),
+    s.Kept("size"),
+    s.Kept("long8"),
+    s.Kept("long16"),
+    s.Code("kind", s.u8),
+    s.Kept("token"),
+    s.Size("length", s.By("long16", plus=269, otherwise=s.By("long8", plus=13, otherwise="short")), counts="after"),
+    fields=each(
+        short=s.bits(s.within(s.u8, 0, 14, "length"), 4, 4),
+        size=s.bits(s.within(s.u8, 0, 8, "token"), 0, 4),
+        long8=s.optional(s.u8, when=When("short", one_of=(13,))),
+        long16=s.optional(s.be.u16, when=When("short", one_of=(14,))),
+        token=s.blob("size"),
+        x=s.rest,
+    ),
+)
+talk(
+    "a length in one byte or in eight, as a flag says",
+    s.Kept("flags"),
+    s.Kept("short"),
+    s.Kept("long"),
+    s.Size("length", s.By("long", otherwise="short"), counts="after", most=4096),
+    s.Code("kind", s.u8),
+    fields=each(
+        flags=s.u8,
+        short=s.optional(s.u8, when=When("flags", none_of=(2, 3, 6, 7))),
+        long=s.optional(s.be.u64, when=When("flags", one_of=(2, 3, 6, 7))),
+        x=s.rest,
+    ),
+)
+talk(
+    "a length that counts an earlier part too",
+    fields=each(
+        head=s.u8,
+        total=s.within(s.u8, 0, 255, "r"),
+        x=s.blob("head"),
+        y=s.blob(s.By("total", less="head"), end=b"\r\n"),
+    ),
+)
 talk(
     "code of wide parts",
     *(s.Code(name, s.be.u32) for name in "abc"),
@@ -510,6 +614,44 @@ def alone() -> s.Protocol:
     return s.declare(s.Protocol("alone", "One message", s.Frame((s.Size("n", s.u8, counts="after"),)), (record,)))
 
 
+def greeted() -> s.Protocol:
+    """A greeting, and then requests with replies; what is a greeting at first is a request later."""
+    greeting = made(s.Message, "Greet", each(x=s.u8), code=1, kind="control", then="talk", frame="")
+    ask = made(s.Message, "Ask", NUMBER, code=1, frame="talk", sent_by="client", kind="request", answer="tell")
+    tell = made(s.Message, "Tell", NUMBER, code=2, frame="talk", sent_by="server", kind="response")
+    again = made(s.Message, "Again", {}, code=3, frame="talk", kind="control", then="usual")
+    plain = s.Frame((s.Code("kind", s.u8), s.Ends(9)))
+    frames = {"talk": s.Frame((s.Size("size", s.be.u16, counts="after", most=200), SIZED[1]))}
+    return s.declare(s.Protocol("greeted", "A greeting first", plain, (greeting, ask, tell, again), frames=frames))
+
+
+def tunnelled() -> s.Protocol:
+    """Requests that may be granted: then any bytes follow."""
+    ask = made(
+        s.Message,
+        "Ask",
+        {"up": s.field(s.bool8)},
+        code=1,
+        sent_by="client",
+        kind="request",
+        answer="tell",
+        then={"raw": When("up")},
+    )
+    tell = made(
+        s.Message,
+        "Tell",
+        {"status": s.field(s.u8, role="status")},
+        code=2,
+        sent_by="server",
+        kind="response",
+        then={"raw": When("status", one_of=(101,))},
+    )
+    raw = made(s.Message, "Raw", {"data": s.field(s.rest)}, code=3, frame="raw")
+    frames, conduct = {"raw": s.Frame((s.Opaque(64),))}, Conduct(matching=Matching(in_order=True))
+    usual = s.Frame(SIZED)
+    return s.declare(s.Protocol("tunnelled", "A tunnel", usual, (ask, tell, raw), frames=frames, conduct=conduct))
+
+
 def sided() -> s.Protocol:
     """A frame for each side, as in HTTP or memcached."""
     ask = made(s.Message, "Ask", each(x=s.text(b" ")), code=1, sent_by="client", kind="request", answer=2)
@@ -520,6 +662,7 @@ def sided() -> s.Protocol:
     return s.declare(s.Protocol("sided", "A frame for each side", asks, (ask, tell), frames=frames, conduct=conduct))
 
 
+FEATURES |= {"a greeting, then commands": greeted, "opaque bytes, as a value decides": tunnelled}
 FEATURES |= {"one message, without a code": alone, "a frame for each side": sided}
 
 RECIPES = {
@@ -541,7 +684,10 @@ RECIPES = {
         "lists by an earlier field",
         "commands of words",
     ),
-    "a list that ends with a certain element": ("lists up to an element",),
+    "a list that ends with a certain element, or with what is left": (
+        "lists up to an element",
+        "lists up to an element, or to the end",
+    ),
     "zeros up to a multiple of four bytes": ("zeros up to a multiple",),
     "header lines": ("header lines",),
     "what one of them says; a body with that length, else up to a zero byte": (
@@ -568,6 +714,21 @@ RECIPES = {
     ),
     "a bitmap of the fields that follow": ("a bitmap of what follows, be", "a bitmap of what follows, le"),
     "a code of so many bytes, with zeros behind it": ("code of wide parts",),
+    "text of any size before the code or the command; a prefix that may be missing": (
+        "a text before the command, if there is one",
+        "a text before the code",
+    ),
+    "a name that has another spelling": ("a header of two names",),
+    "a stream that changes behind a message: a greeting, then commands; a tunnel": ("a greeting, then commands",),
+    "a change that a value decides": ("opaque bytes, as a value decides",),
+    "bytes of which nothing is known, up to the end of the connection": ("opaque bytes, as a value decides",),
+    "a body that ends with the connection": ("opaque bytes, as a value decides",),
+    "a field that its first bytes announce": ("fields that their first bytes announce",),
+    "a length in some bits, or in more bytes behind them; in one byte or eight, as a flag says": (
+        "a length in bits, or behind them in more bytes",
+        "a length in one byte or in eight, as a flag says",
+    ),
+    "a length that counts an earlier part too": ("a length that counts an earlier part too",),
     "a first message, or any other, in a frame of its own": ("a first message in a frame of its own",),
     "frames that only one side sends": ("a frame for each side",),
     "one message, so no code": ("one message, without a code",),

@@ -141,7 +141,7 @@ class _MessageSource(Source):
                     values[name] = self.value(self.node.field(name).wire)
                 case n.Line():
                     pass
-                case n.Trailer() | n.Until() | n.Ends():
+                case n.Trailer() | n.Until() | n.Ends() | n.Opaque():
                     raise AssertionError(f"{part!r} is for the exact reader")
                 case _:
                     assert_never(part)

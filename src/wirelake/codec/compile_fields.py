@@ -285,7 +285,7 @@ class Source:
                 test = "p < n"
             case n.With(field=name):
                 test = f"{made[name]} is not None"
-            case When() | n.Every():
+            case When() | n.Every() | n.Begins():
                 raise AssertionError(f"{when!r} is for the exact reader")
             case _:
                 assert_never(when)

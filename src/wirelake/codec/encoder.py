@@ -50,6 +50,13 @@ def encode_frame(layout: Layout, message: Any, *, padded: bool = False) -> bytes
     raise wrong from None
 
 
+def bytes_behind(layout: Layout, message: Any, part: n.Size) -> int:
+    """Return the length that fields of the header are to say."""
+    node = layout.of(message)
+    writer = _Writer(layout.at(node), node, message)
+    return writer.bytes_behind(part, writer.payload())
+
+
 def _octets(value: Any) -> bytes:
     """Return bytes as they are: ``bytes`` itself would also take numbers and lists."""
     if not isinstance(value, bytes | bytearray | memoryview):
@@ -104,15 +111,19 @@ class _Writer:
         self.depth = 0
         self.shared = 0
         """Bits of an integer that is not complete yet."""
+        self.spare = 0
+        """How many bytes what follows a field needs."""
         self.record: Any = message
         """The message or structure that is being written."""
         self.sums: list[tuple[int, int | None, n.Checksum]] = []
         """Where sums are to be written into the payload, and from where on they count, if not from the first byte."""
         self.left_out: list[tuple[int, int, str]] = []
         """Where fields are absent for want of bytes, how many may follow them, and which they are."""
+        self.not_begun: list[tuple[int, n.Begins, str]] = []
+        """Where fields are absent that their first bytes announce, and which they are."""
 
     def frame(self, padding: bytes = b"") -> bytes:
-        payload = self._payload() + padding
+        payload = self.payload() + padding
         out = bytearray()
         tail = self._tail()
         patches: list[tuple[n.Size | n.Head, int]] = []
@@ -125,6 +136,8 @@ class _Writer:
                     mask_key = self._mask(escaped)
                     out += self._escaped(escaped, self._after(part) + len(payload) + len(tail), part, mask_key)
                     mask_at = len(out)
+                case n.Size(wire=str() | n.By() as given):
+                    self._check_said(part, given, self.bytes_behind(part, payload))
                 case n.Size(wire=n.Varint() | n.Digits() as numeral):
                     out += self._numeral_size(part, numeral, len(out), len(payload) + len(tail))
                 case n.Size(wire=wire) | n.Head(wire=wire):
@@ -135,10 +148,10 @@ class _Writer:
                 case n.Code():
                     out += self._code(part)
                 case n.Kept(name=name):
-                    out += self._kept(self.node.field(name))
+                    out += self._header_field(self.node.field(name), len(out))
                 case n.Line():
                     out += self._line(part)
-                case n.Trailer() | n.Until() | n.Ends():
+                case n.Trailer() | n.Until() | n.Ends() | n.Opaque():
                     pass
                 case _:
                     assert_never(part)
@@ -160,7 +173,8 @@ class _Writer:
             total = SUMS[checksum.kind](bytes(covered))
             out[begin + place : begin + place + checksum.wire.size] = self._number(checksum.wire, total, "")
         if self.layout.ends:
-            self._check_end(bytes(out[begin : begin + len(payload)]))
+            self._check_end(bytes(out[begin : begin + len(payload)]), begin)
+        self._check_not_begun(out)
         if mask_key is not None:
             return bytes(out[:mask_at]) + mask_key + apply_mask(bytes(out[mask_at:]), mask_key)
         return bytes(out)
@@ -194,14 +208,18 @@ class _Writer:
         """Return what stands behind the payload."""
         tail = b""
         for part in self.layout.ends:
-            if not isinstance(part, n.Ends):
+            if isinstance(part, n.Trailer | n.Until):
                 tail += part.value if isinstance(part, n.Trailer) else part.end
         return tail
 
-    def _check_end(self, payload: bytes) -> None:
+    def _check_end(self, payload: bytes, begin: int) -> None:
         """Refuse a payload that holds, or overlaps, the bytes that end the frame, or is too long."""
         for part in self.layout.ends:
-            if isinstance(part, n.Ends) and self.layout.size_before() + len(payload) > part.most:
+            if isinstance(part, n.Opaque) and not 1 <= len(payload) <= part.most:
+                raise EncodeError(
+                    f"{len(payload)} bytes, 1..{part.most} are allowed", rule="frame_limit", path=part.name
+                )
+            if isinstance(part, n.Ends) and begin + len(payload) > part.most:
                 raise EncodeError(f"more than {part.most} bytes", rule=part.rule, path=part.name)
             if isinstance(part, n.Until):
                 if (payload + part.end).find(part.end) != len(payload):
@@ -224,13 +242,59 @@ class _Writer:
         parts = self.layout.frame.parts
         codes = [part for part in parts if isinstance(part, n.Code)][: len(self.node.codes)]
         behind = parts[parts.index(size) + 1 :]
-        sizes = [self.layout.part_size(part) for part in behind if not isinstance(part, n.Code)]
+        sizes = [self._part_size(part) for part in behind if not isinstance(part, n.Code)]
         return sum(sizes) + sum(self._code_size(part) for part in codes if part in behind)
+
+    def _part_size(self, part: n.Part) -> int:
+        """Return the bytes of a part of the header."""
+        if isinstance(part, n.Kept) and part.name in self.layout.loose:
+            field = self.node.field(part.name)
+            is_there = field.when is None or self._present(field, getattr(self.message, field.name))
+            return len(self._kept(field)) if is_there else 0
+        return self.layout.part_size(part)
+
+    def bytes_behind(self, part: n.Size, payload: bytes) -> int:
+        """Return the length that fields of the header are to say."""
+        return self._after(part) + len(payload) + len(self._tail()) - part.plus
+
+    def _check_said(self, part: n.Size, given: Any, number: int) -> None:
+        """Refuse a length that fields of the header contradict."""
+        by = n.By.of(given)
+        assert by is not None
+        said = by.number(lambda name: getattr(self.message, name))
+        if said != number:
+            shown = ", ".join(f"{name} is {getattr(self.message, name)}" for name in by.names)
+            raise EncodeError(f"{number} bytes follow, but {shown}", rule="count_fits", path=part.name)
+        self._check_size(part, number)
 
     def _code_size(self, part: n.Code) -> int:
         """Return the bytes of a code; a text has as many as it has."""
         is_counted = isinstance(part.wire, n.Run | n.Varint | n.Digits)
         return len(self._code(part)) if is_counted else self.layout.part_size(part)
+
+    def _header_field(self, field: n.Field, at: int) -> bytes:
+        """Return a field that travels in the header, which may depend on those before it."""
+        if field.when is not None:
+            value = getattr(self.message, field.name)
+            if isinstance(field.when, n.Begins) and value is None:
+                self.not_begun.append((at, field.when, field.key))
+            if not self._present(field, value):
+                return b""
+        written = self._kept(field)
+        self._check_begun(field, written)
+        return written
+
+    def _check_begun(self, field: n.Field, written: bytes | bytearray) -> None:
+        """Refuse a field that does not begin as its condition asks."""
+        if isinstance(field.when, n.Begins) and not written.startswith(field.when.starts):
+            detail = f"does not begin with {' or '.join(map(repr, field.when.starts))}"
+            raise EncodeError(detail, rule="field_not_allowed", path=field.key)
+
+    def _check_not_begun(self, written: bytes | bytearray) -> None:
+        """Refuse bytes in the place of an absent field that would be read as one."""
+        for at, begins, path in self.not_begun:
+            if written.startswith(begins.starts, at):
+                raise EncodeError("is absent, but what follows begins like it", rule="field_missing", path=path)
 
     def _kept(self, field: n.Field) -> bytes:
         """Return a field that travels in the header."""
@@ -326,7 +390,8 @@ class _Writer:
         """Return whether a text would be several words, or none."""
         return (line.separator.decode() in text and not wire.all) or (line.skip and not text)
 
-    def _payload(self) -> bytes:
+    def payload(self) -> bytes:
+        """Return the fields behind the header."""
         has_head = self.layout.has_head
         begun: dict[str, int] = {}
         apart: dict[str, tuple[int, n.Length]] = {}
@@ -336,23 +401,29 @@ class _Writer:
                 self._not_in_record(field, begun, apart)
                 continue
             value = getattr(self.message, field.name)
-            self.where = field.key
+            self.where, self.spare = field.key, spare
             if isinstance(field.wire, n.Body):
                 if has_head:
                     self.head_end = len(self.out)
                 self._body(field, value)
             elif is_always or (not self._is_left_out(field, value, spare, field.key) and self._present(field, value)):
                 self._write(field.wire, value, field.key)
+                self._check_begun(field, self.out[begun[field.name] :])
             if apart:
                 self._fill(field, value, begun, apart)
         if has_head and self.head_end is None:
             self.head_end = len(self.out)
         self._check_left_out()
+        self._check_not_begun(self.out)
+        self.not_begun = []
         return bytes(self.out)
 
     def _is_left_out(self, field: n.Field, value: Any, spare: int, path: str) -> bool:
         """Return whether a field is absent because no bytes are left: behind one that is, its default stands for it."""
         is_absent = value is None or value is UNSET or (bool(self.left_out) and value == field.default)
+        if isinstance(field.when, n.Begins) and is_absent:
+            self.not_begun.append((len(self.out), field.when, path))
+            return True
         if not isinstance(field.when, n.IfLeft) or not is_absent:
             return False
         self.left_out.append((len(self.out), spare, path))
@@ -405,13 +476,18 @@ class _Writer:
         by = n.By.of(given)
         if by is None:
             return False
-        value = getattr(self.record, by.field, None) if "." not in by.field else reach(self.record, by.field)
-        if value is None:
+        said = by.number(self._earlier)
+        if said is None:
             return False
-        if -(-value // by.per) + by.plus != number:
-            detail = f"{number} are given, but {by.field} is {value}"
+        if said != number:
+            shown = ", ".join(f"{name} is {self._earlier(name)}" for name in by.names)
+            detail = f"{number} are given, but {shown}"
             raise EncodeError(detail, rule="count_fits", path=path)
         return True
+
+    def _earlier(self, path: str) -> Any:
+        """Return the value of a field; None if it is a length that is no part of the record."""
+        return reach(self.record, path) if "." in path else getattr(self.record, path, None)
 
     def _asked(self, record: Any, field: n.Field, when: tuple[When, ...], path: str) -> bool:
         """Return whether a field is to be written; refuse one that its conditions forbid, or miss."""
@@ -438,7 +514,7 @@ class _Writer:
                 if any(given) and not all(given):
                     raise EncodeError("the ids come together or not at all", rule="ids_missing", path=field.key)
                 return value is not None
-            case n.IfLeft() | n.With():
+            case n.IfLeft() | n.Begins() | n.With():
                 return value is not None
             case When() | n.Every():
                 return self._asked(self.message, field, conditions_of(field.when), field.key)
@@ -467,9 +543,11 @@ class _Writer:
                 self.out += self._number(inner, counted(wire, value, path), path)
             case n.Sized(length=length, inner=inner):
                 outer, self.out, left_out, self.left_out = self.out, bytearray(), self.left_out, []
+                not_begun, self.not_begun = self.not_begun, []
                 self._write(inner, value, path)
                 self._check_left_out()
-                written, self.out, self.left_out = self.out, outer, left_out
+                self._check_not_begun(self.out)
+                written, self.out, self.left_out, self.not_begun = self.out, outer, left_out, not_begun
                 if isinstance(length, str | n.By):
                     self._check_referred(length, len(written), path)
                 else:
@@ -485,14 +563,15 @@ class _Writer:
                     raise EncodeError(f"{count} elements are needed, {len(value)} given", rule="count_fits", path=path)
                 else:
                     self._check_referred(count, len(value), path)
-                if wire.until is not None:
-                    self._check_until(wire.until, value, path)
+                is_ended = wire.until is None or self._check_until(wire.until, value, path, wire.or_end)
                 starts = []
                 for i, item in enumerate(value):
                     starts.append(len(self.out))
                     self._write(element, item, f"{path}[{i}]")
                 if isinstance(count, bytes):
                     self._end_list(count, starts, path)
+                if not is_ended:
+                    self.left_out.append((len(self.out), self.spare, path))
             case n.Cells():
                 self.out += cells_writer(wire)(value, path)
             case n.Tags():
@@ -516,11 +595,14 @@ class _Writer:
         elif value.value is not None:
             raise EncodeError(f"the tag {value.tag!r} has no value", rule="field_not_allowed", path=path)
 
-    def _check_until(self, until: When, value: Any, path: str) -> None:
-        """Refuse a list whose last element is not the first one that ends it."""
+    def _check_until(self, until: When, value: Any, path: str, or_end: bool) -> bool:
+        """Refuse a list whose last element is not the first one that ends it; return whether one does."""
         ends = [i for i, item in enumerate(value) if holds(until, reach(item, until.field))]
+        if or_end and not ends:
+            return False
         if ends != [len(value) - 1]:
             raise EncodeError("the last element, and no other, ends the list", rule="terminator", path=path)
+        return True
 
     def _end_list(self, end: bytes, starts: list[int], path: str) -> None:
         """Write what stands behind the last element; refuse elements that begin like that."""
@@ -539,7 +621,7 @@ class _Writer:
         begun: dict[str, int] = {}
         apart: dict[str, tuple[int, n.Length]] = {}
         for field, is_own, is_always, spare in _struct_fields(cls, self.layout):
-            begun[field.name] = len(self.out)
+            begun[field.name], self.spare = len(self.out), spare
             if is_always:
                 self._write(field.wire, getattr(value, field.name), prefix + field.key)
             elif not is_own:
@@ -564,8 +646,10 @@ class _Writer:
         given = getattr(value, field.name)
         if self._is_left_out(field, given, spare, path):
             return False
-        if not isinstance(field.when, n.IfLeft | n.With) or given is not None:
+        if not isinstance(field.when, n.IfLeft | n.Begins | n.With) or given is not None:
+            at = len(self.out)
             self._write(field.wire, given, path)
+            self._check_begun(field, self.out[at:])
         return True
 
     def _int_bytes(self, wire: n.Int, value: Any, path: str) -> bytes:

@@ -35,6 +35,8 @@ class Header:
     """The code, where it has several parts or is a text."""
     layout: Layout | None = None
     """The layout of the frame that it is, where there are several."""
+    sizes: dict[str, int] | None = None
+    """The bytes of fields of the header that have no fixed size."""
 
 
 def read_int(wire: n.Int, data: Buffer, at: int) -> int:
@@ -50,7 +52,8 @@ def read_header(layout: Layout, data: Buffer, start: int, end: int, *, final: bo
 
     ``final``: no more bytes will come, so a frame that is all there is not one whose header would need more.
     """
-    header = (final and _whole_of_others(layout, data, start, end)) or measure(layout, data, start, end)
+    header = final and _whole_of_others(layout, data, start, end)
+    header = header or measure(layout, data, start, end, is_last=final)
     available = end - start
     if available < header.length:
         raise Incomplete(
@@ -64,25 +67,35 @@ def read_header(layout: Layout, data: Buffer, start: int, end: int, *, final: bo
     return header
 
 
-def measure(layout: Layout, data: Buffer, start: int, end: int, *, is_cut: bool = False) -> Header:
+def measure(
+    layout: Layout,
+    data: Buffer,
+    start: int,
+    end: int,
+    *,
+    is_cut: bool = False,
+    is_last: bool = False,
+    into: Header | None = None,
+) -> Header:
     """The header of the frame at ``start``, whether or not the rest of the frame is there.
 
-    ``is_cut``: no more bytes come, so an end that is missing is not looked for. Of several frames, the first one is
-    right whose header has no fault.
+    ``is_cut``: no more bytes come, so an end that is missing is not looked for. ``is_last``: no more bytes come, which
+    ends a frame of opaque ones. Of several frames, the first one is right whose header has no fault. ``into`` is filled
+    in, so that it tells about a header whose end is missing.
     """
     if not layout.others:
-        return _measure(layout, data, start, end, is_cut)
+        return _measure(layout, data, start, end, is_cut, is_last, into)
     *first, last = layout.tried
     for other in first:
         try:
-            header = _measure(other, data, start, end, is_cut)
+            header = _measure(other, data, start, end, is_cut, is_last)
         except Incomplete:
             raise
         except DecodeError:
             continue
         header.layout = other
         return header
-    header = _measure(last, data, start, end, is_cut)
+    header = _measure(last, data, start, end, is_cut, is_last)
     header.layout = last if last is not layout else None
     return header
 
@@ -91,7 +104,7 @@ def _whole_of_others(layout: Layout, data: Buffer, start: int, end: int) -> Head
     """Of several frames, return the header of the first one that is all there."""
     for other in layout.tried if layout.others else ():
         try:
-            header = _measure(other, data, start, end, is_cut=False)
+            header = _measure(other, data, start, end, is_cut=False, is_last=True)
         except DecodeError:
             continue
         if header.length <= end - start:
@@ -100,10 +113,12 @@ def _whole_of_others(layout: Layout, data: Buffer, start: int, end: int) -> Head
     return None
 
 
-def _measure(layout: Layout, data: Buffer, start: int, end: int, is_cut: bool) -> Header:
+def _measure(
+    layout: Layout, data: Buffer, start: int, end: int, is_cut: bool, is_last: bool, into: Header | None = None
+) -> Header:
     at = 0
     available = end - start
-    header = Header(length=available, payload=0)
+    header = into or Header(length=available, payload=0)
     for part in layout.frame.parts:
         match part:
             case n.Magic(value=value, name=name):
@@ -118,6 +133,12 @@ def _measure(layout: Layout, data: Buffer, start: int, end: int, is_cut: bool) -
                         )
                 _need(at + len(value), available, name, at)
                 at += len(value)
+            case n.Size(wire=str() | n.By()):
+                from .header_fields import read_length  # it reads the fields, as that module does
+
+                number = read_length(layout, part, data, start, at, end, header)
+                _check_length(part, number, at)
+                header.length = part.plus + at + number
             case n.Size():
                 at = _read_size(part, data, start, at, available, header)
             case n.Head():
@@ -144,6 +165,10 @@ def _measure(layout: Layout, data: Buffer, start: int, end: int, is_cut: bool) -
                     _judge_code(layout, header, name, at)
                 header.code_at = at
                 at += size_of(wire)
+            case n.Kept(name=name) if name in layout.loose:
+                from .header_fields import read_field
+
+                at = read_field(layout, part, data, start, at, end, header)
             case n.Kept(name=name):
                 header.kept = (header.kept or {}) | {name: at}
                 at += layout.part_size(part)
@@ -153,6 +178,9 @@ def _measure(layout: Layout, data: Buffer, start: int, end: int, is_cut: bool) -
                 header.stop = header.length - len(value)
             case n.Until() | n.Ends() if is_cut:
                 _need(at, available, part.name, at)
+            case n.Opaque(most=most, name=name):
+                _need(at + (1 if is_last or is_cut else most), available, name, at)
+                header.length = min(available, at + most)
             case n.Until():
                 _find_end(part, data, start, at, available, header)
             case n.Ends():
@@ -358,8 +386,8 @@ def smallest(wire: Any, layout: Layout) -> int:
             return least + len(end)
         case n.Sized(length=str() | n.By()) | n.Many(count=str() | n.By()):
             return 0
-        case n.Many(element=element, until=When()):
-            return smallest(element, layout)
+        case n.Many(element=element, until=When(), or_end=or_end):
+            return 0 if or_end else smallest(element, layout)
         case n.Varint() | n.Digits():
             return shortest(wire)
         case n.Choice(tag=tag):
@@ -421,6 +449,15 @@ def _read_size(part: n.Size, data: Buffer, start: int, at: int, available: int, 
     else:
         _need(at + part.wire.size, available, part.name, at)
         value, behind = read_int(part.wire, data, start + at), at + part.wire.size
+    _check_length(part, value, at)
+    if header.mask_at is not None:
+        _need(behind + 4, available, "mask_key", behind)
+        behind += 4
+    header.length = part.plus + (value if part.counts == "whole" else value + behind)
+    return behind
+
+
+def _check_length(part: n.Size, value: int, at: int) -> None:
     if value < part.least:
         raise LimitExceeded(
             f"length {value} is below {part.least}",
@@ -439,11 +476,6 @@ def _read_size(part: n.Size, data: Buffer, start: int, at: int, available: int, 
             limit=part.most,
             actual=value,
         )
-    if header.mask_at is not None:
-        _need(behind + 4, available, "mask_key", behind)
-        behind += 4
-    header.length = part.plus + (value if part.counts == "whole" else value + behind)
-    return behind
 
 
 def _read_number(

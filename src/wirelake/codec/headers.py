@@ -41,7 +41,7 @@ class Shape:
                     continue
                 case n.Line():
                     continue
-                case n.Trailer() | n.Until() | n.Ends():
+                case n.Trailer() | n.Until() | n.Ends() | n.Opaque():
                     raise AssertionError(f"{part!r} is for the exact reader")
                 case _:
                     assert_never(part)

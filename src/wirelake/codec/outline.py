@@ -267,7 +267,7 @@ def _start_pattern(layout: Layout) -> bytes:
                 pattern += b".{%d}" % layout.part_size(part)
             case n.Line():
                 pattern += _word_pattern(layout, part)
-            case n.Trailer() | n.Until() | n.Ends():
+            case n.Trailer() | n.Until() | n.Ends() | n.Opaque():
                 raise AssertionError(f"{part!r} is for the exact reader")
             case _:
                 assert_never(part)
@@ -308,7 +308,7 @@ def _loose_parts(layout: Layout) -> bytes:
                 return pattern + (b"[0-9]" if low >= 0 else b"[-0-9]")
             case n.Size(wire=n.Int(size=size)) | n.Head(wire=n.Int(size=size)):
                 pattern += b".{%d}" % size
-            case n.Kept():
+            case n.Kept(name=name) if name not in layout.loose:
                 pattern += b".{%d}" % layout.part_size(part)
             case _:
                 break

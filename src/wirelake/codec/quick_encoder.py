@@ -111,7 +111,7 @@ class _Compiler:
                 case n.Code(wire=wire):
                     form += self._letter(wire)
                     values.append(str(self.node.codes[0]))
-                case n.Kept(name=name):
+                case n.Kept(name=name) if name not in self.layout.loose:
                     size = self._fixed(self.node.field(name).wire)
                     form += f"{size}s"
                     values.append(self._sized(f"m.{name}", size, 1))

@@ -23,6 +23,7 @@ from msgspec.structs import force_setattr
 from ..errors import DecodeError, Incomplete
 from ..protocols import load
 from ..spec import nodes as n
+from ..spec.derive import next_state
 from ..spec.resolve import Layout, candidates, layout
 from . import Codec, codec_for
 from .compile import DOUBTS, compile_layout
@@ -94,6 +95,8 @@ class Readings:
     def __init__(self, protocol: n.Protocol, options: Mapping[str, Any], lenient: Mapping[str, Any]) -> None:
         if "framing" in protocol.options and "framing" not in options:
             options = {**options, "framing": "tcp"}
+        if n.STATE in protocol.options and n.STATE not in options:
+            options = {**options, n.STATE: n.BEGIN}
         chosen = {**options, **lenient}
         self.protocol = protocol
         self.choices = candidates(protocol, **chosen)
@@ -104,7 +107,31 @@ class Readings:
         self.note = " ".join(map(str, lenient.values()))
         if lenient and self.proved is None:
             raise ValueError(f"{protocol.name}: a second reading needs options that leave nothing open")
+        self.known = self.choices + self._later()
+        """The layouts that may be in use at one time or another: those of the beginning first."""
+        self.has_states = len(self.known) > len(self.choices)
+        """Whether messages lead from one state of their stream to another."""
+        if lenient and self.has_states:
+            raise ValueError(f"{protocol.name}: a stream whose frames depend on messages has one reading")
         self.first_codec = self.codec(self.fallback) if self.proved else codec_for(self.fallback, self.choices)
+
+    def _later(self) -> tuple[Layout, ...]:
+        """Return the layouts of the states that messages lead to."""
+        option = self.protocol.options.get(n.STATE)
+        others = (state for state in option.values if state != self.fallback.options[n.STATE]) if option else ()
+        return tuple(self._at(each, state) for state in others for each in self.choices)
+
+    def _at(self, made: Layout, state: str) -> Layout:
+        return layout(self.protocol, **{**made.options, n.STATE: state})
+
+    def after(self, message: Any) -> Layout:
+        """Return the layout of what follows a message in its stream."""
+        state = next_state(message)
+        return self._at(message.layout, state) if state else message.layout
+
+    def behind_loss(self, made: Layout) -> Layout:
+        """Return the layout of what follows lost bytes: of any frames, unless they are opaque ones anyway."""
+        return made if is_opaque(made) else self._at(made, n.ANY)
 
     @property
     def knows_sides(self) -> bool:
@@ -114,7 +141,7 @@ class Readings:
     @property
     def is_stream(self) -> bool:
         """Whether frames say how long they are."""
-        return any(isinstance(part, n.Size | n.Until | n.Ends) for part in self.fallback.frame.parts)
+        return any(isinstance(part, n.Limiting) for part in self.fallback.frame.parts)
 
     def doubt(self, frame: bytes) -> DecodeError | None:
         """What the strict reading finds wrong already with a frame's header."""
@@ -127,6 +154,11 @@ class Readings:
 
     def codec(self, layout: Layout) -> Codec:
         return codec_for(layout) if self.strict is None else _lenient(self.strict, layout, self.note)
+
+
+def is_opaque(made: Layout) -> bool:
+    """Return whether nothing but opaque bytes may come."""
+    return all(any(isinstance(part, n.Opaque) for part in each.frame.parts) for each in made.tried)
 
 
 class _Lenient(Codec):
@@ -187,9 +219,11 @@ class StreamDecoder:
         """A decoder that goes on where another one was: with the dialect that it proved, and the search it was in."""
         made = cls.__new__(cls)
         made._begin(readings)
-        if proved is not None and readings.proved is None:
+        if proved is not None and (readings.proved is None or readings.has_states):
             made._prove(proved)
-        if lost is not None:
+        if lost is not None and readings.has_states and made._layout is not None:
+            made._prove(readings.behind_loss(made._layout))
+        if lost is not None and not (made._layout is not None and is_opaque(made._layout)):
             made._error, made._scan, made._lost_at, made._spent = lost.error, lost.scan, -lost.passed, lost.spent
         return made
 
@@ -373,6 +407,8 @@ class StreamDecoder:
         self.bytes_decoded += length
         self.messages += 1
         self._ahead = None
+        if self._readings.has_states:
+            self._prove(self._readings.after(decoded.message))
         return decoded
 
     def _follows(self, at: int, final: bool) -> bool | None:
@@ -395,6 +431,8 @@ class StreamDecoder:
     # --- after broken bytes
 
     def _lose(self, error: DecodeError, final: bool) -> Event | None:
+        if self._readings.has_states and self._layout is not None:
+            self._prove(self._readings.behind_loss(self._layout))
         self._error = error
         self._scan = self._at + 1
         self._lost_at, self._spent = self._base + self._at, 0

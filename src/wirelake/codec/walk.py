@@ -27,7 +27,6 @@ from .content import read_json, read_msgpack
 from .escapes import unescape
 from .frame import (
     Header,
-    code_width,
     kept_fields,
     measure,
     read_code,
@@ -38,6 +37,7 @@ from .frame import (
     unknown_code,
     unmask,
 )
+from .header_trace import trace_header
 from .numbers import float_format
 from .numerals import bits_of, read_numeral
 from .records import cells_reader
@@ -81,14 +81,14 @@ def walk_incomplete(layout: Layout, data: bytes, trace: list[Seen]) -> str:
     """Fill the trace with the fields that an incomplete frame has; return the name of its message, if known."""
     reader = Reader(layout, trace)
     reader.is_cut = True
+    known = Header(len(data), len(data))
     try:
-        header = measure(layout, data, 0, len(data), is_cut=True)
+        header = measure(layout, data, 0, len(data), is_cut=True, into=known)
         header.length, header.stop = len(data), None
         reader.layout = header.layout or layout
         reader.read(data, header)
     except Incomplete:
-        reader.data = data
-        reader._trace_header(Header(len(data), len(data)))
+        reader.show_header(data, known)
     except (DecodeError, IndexError):
         pass
     return reader.name
@@ -106,6 +106,7 @@ def find_end(layout: Layout, part: n.Ends, data: Any, start: int, stop: int, hea
     reader.data, reader.origin = data, start
     limit = start + part.most
     reader.at, reader.end = start + header.payload, min(stop, limit)
+    reader.open_end = reader.end
     try:
         if reader.at > reader.end:
             raise reader._too_short("the header goes on", reader.at - start, part.rule, part.name, start)
@@ -113,9 +114,7 @@ def find_end(layout: Layout, part: n.Ends, data: Any, start: int, stop: int, hea
         node = reader._message_node(header)
         header.code_at = at
         reader.code = node.code
-        reader.lookups = node.lookups
-        kept = {name: place for name, place in (header.kept or {}).items() if name in node.names}
-        values = {name: reader._kept(node.field(name), start + place) for name, place in kept.items()}
+        values = reader._kept_values(node, header)
         reader._fields(_payload_steps(node, layout).each, values, "")
     except Truncated as error:
         available = stop - start
@@ -155,6 +154,8 @@ class Reader:
         self.depth = 0
         self.is_open = False
         """Whether more bytes may follow those that are there."""
+        self.open_end = -1
+        """Where they may, so that it is not known yet what comes there."""
         self.is_cut = False
         """Whether bytes are missing, and those that are there are to be shown."""
         self.lookups: Mapping[str, n.Lookup] = {}
@@ -185,11 +186,7 @@ class Reader:
         self._trace_header(header)
         node = self._message_node(header)
         self.name, self.code = node.name, node.code
-        self.lookups = node.lookups
-        values: dict[str, Any] = {}
-        for name, at in (header.kept or {}).items():
-            if name in node.names:
-                values[name] = self._kept(node.field(name), at)
+        values = self._kept_values(node, header)
         if header.mask_at is not None:
             values[_mask_name(self.layout)] = frame[header.mask_at : header.mask_at + 4]
         steps = _payload_steps(node, self.layout)
@@ -201,10 +198,51 @@ class Reader:
         message = node.cls(**values, wire_length=header.length, notes=notes, layout=self.whole)
         return self._views(node, message)
 
+    def look_at_header(self, node: MessageNode, data: Any, start: int, end: int, header: Header) -> dict[str, Any]:
+        """Take the bytes of a frame whose header is being read; return the fields that were read before."""
+        self.is_open = True
+        self.data, self.origin, self.at, self.end = data, start, start, end
+        if isinstance(data, memoryview):
+            self.data = bytes(data)
+        return self._kept_values(node, header)
+
+    def show_header(self, data: bytes, header: Header) -> None:
+        """Show what there is of a header whose end is missing."""
+        header.mask_at = None
+        self.data, self.end = data, len(data)
+        self._trace_header(header)
+        try:
+            self._kept_values(self.layout.nodes[0], header)
+        except DecodeError:
+            pass  # the last field is cut off
+
+    def header_field(self, field: n.Field, values: dict[str, Any]) -> bool:
+        """Read a field of the header behind those that have these values; return whether it is there."""
+        if field.when is not None and not self._present(field.when, values):
+            return False
+        self.scope = values
+        self._value(field.wire, field.key)
+        return True
+
+    def _kept_values(self, node: MessageNode, header: Header) -> dict[str, Any]:
+        """Return the fields of a message that travel in the header."""
+        self.lookups = node.lookups
+        values: dict[str, Any] = {}
+        outer, self.scope = self.scope, values
+        for name, at in (header.kept or {}).items():
+            if name in node.names:
+                values[name] = self._kept(node.field(name), self.origin + at)
+        self.scope = outer
+        return values
+
     def _kept(self, field: n.Field, at: int) -> Any:
         """Return a field that travels in the header."""
         if isinstance(field.wire, n.Fixed):
-            raw = self.data[at : at + field.wire.size]
+            raw = bytes(self.data[at : at + field.wire.size])
+            if len(raw) < field.wire.size:
+                raise self._too_short(
+                    f"{field.wire.size} bytes are needed", field.wire.size, "bytes_fits", field.key, at
+                )
             self._see(field.key, at, field.wire.size, raw, "bytes")
             return raw
         place, self.at = self.at, at
@@ -274,6 +312,8 @@ class Reader:
                 return self.head_end >= size
             case n.IfLeft():
                 return self.at < self.end
+            case n.Begins(starts=starts):
+                return self._begins(starts)
             case n.With(field=name):
                 return name in values
             case When(field=path):
@@ -282,6 +322,15 @@ class Reader:
                 return all(self._present(condition, values) for condition in conditions)
             case _:
                 assert_never(when)
+
+    def _begins(self, starts: tuple[bytes, ...]) -> bool:
+        """Return whether the next bytes are any of these."""
+        if any(self.data.startswith(start, self.at, self.end) for start in starts):
+            return True
+        given = bytes(self.data[self.at : self.end])
+        if self.end == self.open_end and any(start.startswith(given) for start in starts):
+            raise self._too_short("more bytes say whether it is there", len(given) + 1, "bytes_fits", "", self.at)
+        return False
 
     def _struct(self, cls: Any, path: str) -> Any:
         values: dict[str, Any] = {}
@@ -465,7 +514,7 @@ class Reader:
         if value is None and how.number:
             plain = found(replace(how, number=False), values.get(how.field))
             if plain is not None:
-                raise self.bad(f"{how.key!r} is {plain!r}, which is no number", "digits", path)
+                raise self.bad(f"{how.keys[0]!r} is {plain!r}, which is no number", "digits", path)
         return value
 
     def _align(self, size: int, path: str) -> Any:
@@ -481,15 +530,14 @@ class Reader:
     def _referred(self, by: n.By, path: str) -> int | None:
         """Return the length or count that an earlier field holds; None if it holds none."""
         value = self._earlier(self.scope, by.field)
-        if isinstance(value, _Until):
-            size = value - self.at
-        elif value is None or value is UNSET:
-            return None
-        else:
-            size = -(-value // by.per) + by.plus
-        if size < 0:
+        size = value - self.at if isinstance(value, _Until) else by.number(self._number)
+        if size is not None and size < 0:
             raise self.bad(f"{by.field} says {size}, which is negative", "negative_length", path)
         return size
+
+    def _number(self, name: str) -> int | None:
+        value = self._earlier(self.scope, name)
+        return None if value is UNSET else value
 
     def _size(self, wire: n.Number, path: str, what: str, null: int | None = None) -> int:
         """Read a length or a count."""
@@ -608,6 +656,8 @@ class Reader:
         found: list[Any] = []
         if wire.until is not None:
             while not found or not holds(wire.until, reach(found[-1], wire.until.field)):
+                if wire.or_end and self.at >= self.end:
+                    break
                 found.append(self._value(wire.element, f"{path}[{len(found)}]"))
             return tuple(found)
         if wire.count is None:
@@ -855,68 +905,8 @@ class Reader:
             self.trace.append(Seen(path, at, length, value, what, labels))
 
     def _trace_header(self, header: Header) -> None:
-        if self.trace is None:
-            return
-        at = 0
-        for part in self.layout.frame.parts:
-            is_bits = isinstance(part, n.Code) and isinstance(part.wire, n.Bits)
-            width = code_width(part.wire) if is_bits else self.layout.part_size(part)  # type: ignore[union-attr]
-            if at + width > len(self.data):
-                return
-            match part:
-                case n.Size(name=name, wire=n.Escaped() as escaped):
-                    value, size = self.data[at] & ~escaped.mask_bit, 1
-                    if value == escaped.escape:
-                        value, size = read_int(escaped.wide, self.data, at + 1), 1 + escaped.wide.size
-                    if at + size > len(self.data):
-                        return
-                    self._see(name, at, size, value, "length")
-                    at += size
-                    if header.mask_at is not None:
-                        self._see(escaped.mask_key, at, 4, self.data[at : at + 4], "mask key, payload shown unmasked")
-                        at += 4
-                    continue
-                case n.Magic(value=magic, name=name):
-                    self._see(name, at, len(magic), magic, "magic")
-                case n.Size(name=name, wire=n.Varint() | n.Digits() as number):
-                    try:
-                        value, behind = read_numeral(number, self.data, at, len(self.data), name)
-                    except DecodeError:
-                        return
-                    self._see(name, at, behind - at, value, "length")
-                    at = behind
-                    continue
-                case n.Size(name=name, wire=wire) | n.Head(name=name, wire=wire):
-                    self._see(name, at, wire.size, read_int(wire, self.data, at), "length")
-                case n.Code(name=name, wire=n.Varint() | n.Digits() as number):
-                    try:
-                        value, behind = read_numeral(number, self.data, at, len(self.data), name)
-                    except DecodeError:
-                        return
-                    known = self.layout.other(value)
-                    self._see(name, at, behind - at, value, known.name if known else "unknown")
-                    at = behind
-                    continue
-                case n.Code(name=name, wire=n.Run(length=end)):
-                    size = max(0, self.data.find(end, at) - at)
-                    self._see(name, at, size, self.data[at : at + size].decode("latin-1"), "text")
-                    at += size + len(end)
-                    continue
-                case n.Code(name=name, wire=wire) if self.layout.beginnings:
-                    place = [p for p in self.layout.frame.parts if isinstance(p, n.Code)].index(part)
-                    if place >= len(header.key or ()):
-                        continue
-                    self._see(name, at, code_width(wire), header.key[place], "code")
-                case n.Code(name=name, wire=wire):
-                    code = read_code(wire, self.data, at)
-                    node = self.layout.other(code)
-                    size = wire.size if isinstance(wire, n.Int) else wire.wire.size
-                    self._see(name, at, size, code, node.name if node else "unknown")
-                case n.Kept() | n.Line() | n.Trailer() | n.Until() | n.Ends():
-                    pass
-                case _:
-                    assert_never(part)
-            at += self.layout.part_size(part)
+        if self.trace is not None:
+            trace_header(self.layout, self.data, header, self._see)
 
 
 # --- what the parts need

@@ -195,6 +195,8 @@ class Lowering:
         nodes = self.layout.nodes
         if self.layout.others or self.layout.beginnings or n.OTHER in self.layout.by_code:
             raise Unsupported("frames of several kinds, codes of several parts, or any code")
+        if self.layout.loose:
+            raise Unsupported("fields without a fixed size in the header")
         if any(
             isinstance(made.how, n.Lookup | n.Empty)
             for cls in self.layout.protocol.messages

@@ -168,7 +168,7 @@ class _Decoding:
         return Outcome(rows, self.quarantined, self.at, self.proved, self.lost, self.slow)
 
     def _layout(self, reading: int) -> Layout:
-        return self.readings.choices[reading] if reading != UNPROVED else self.readings.fallback
+        return self.readings.known[reading] if reading != UNPROVED else self.readings.fallback
 
     def _is_sure(self, reading: int) -> bool:
         return reading != UNPROVED or self.readings.proved is not None
@@ -410,7 +410,7 @@ class _Decoding:
         begin = fed = int(self.at[number])
         end, final = int(self.ranges.ends[number]), bool(self.ranges.final[number])
         reading = int(self.proved[number])
-        proved = self.readings.choices[reading] if reading != UNPROVED else None
+        proved = self.readings.known[reading] if reading != UNPROVED else None
         decoder = StreamDecoder.of(self.readings, proved, self.lost.pop(number, None))
         messages: list[tuple[int, Any]] = []
         calm = wanted = calm or self._calm(number)
@@ -428,12 +428,13 @@ class _Decoding:
                     else:
                         self.quarantined.append(QuarantinedRange(number, place, event.length, event.error, event.data))
                         wanted = calm
-        if self.readings.proved is None and decoder.proved is not None:
-            self.proved[number] = self.readings.choices.index(decoder.proved)
+        if (self.readings.proved is None or self.readings.has_states) and decoder.proved is not None:
+            self.proved[number] = self.readings.known.index(decoder.proved)
         self.at[number] = self.recovered[number] = begin + decoder.bytes_in - decoder.pending
         self.is_open[number] = (wanted <= 0 or self.room <= 0) and self.at[number] < end
         lost = decoder.lost
-        if lost is not None and (lost.passed or self.room <= 0 or not self.is_open[number]):
+        is_kept = self.readings.has_states or self.room <= 0 or not self.is_open[number]
+        if lost is not None and (lost.passed or is_kept):
             # Otherwise the kernel begins the search again.
             self.lost[number] = lost
         self._keep(number, messages)

@@ -289,10 +289,10 @@ def _sized_maker(wire: Any, layout: Layout) -> Callable[[Draw, Values], Any]:
     element = value_maker(wire.element, layout) if isinstance(wire, n.Many) else None
 
     def make(draw: Draw, values: Values) -> Any:
-        value = _reach(values, size.field)
-        if value is None:
+        said = size.number(lambda name: _reach(values, name))
+        if said is None:
             return free(draw)
-        number = max(0, -(-value // size.per) + size.plus)
+        number = max(0, said)
         if element is not None:
             return tuple([element(draw) for _ in range(number)])
         if isinstance(wire, n.Run):
@@ -306,7 +306,7 @@ def _sized_maker(wire: Any, layout: Layout) -> Callable[[Draw, Values], Any]:
 def sizes(fields: tuple[n.Field, ...]) -> frozenset[str]:
     """Return the fields that hold sizes of later ones."""
     given = (n.By.of(size_given(f.wire)) for f in fields)
-    return frozenset(by.field for by in given if by is not None)
+    return frozenset(name for by in given if by is not None for name in by.names)
 
 
 def _small(wire: Any, make: Maker) -> Maker:
@@ -397,7 +397,7 @@ def _many(wire: n.Many[Any], layout: Layout) -> Maker:
     element = value_maker(wire.element, layout)
     count = wire.count
     if wire.until is not None:
-        return _until(wire.until, element, _ending(wire.element, wire.until, layout))
+        return _until(wire, wire.until, element, _ending(wire.element, wire.until, layout))
     if isinstance(count, str | n.By):
         count = None
     if isinstance(count, int):
@@ -412,13 +412,15 @@ def _many(wire: n.Many[Any], layout: Layout) -> Maker:
     return make
 
 
-def _until(until: When, element: Maker, ending: Maker) -> Maker:
+def _until(wire: n.Many[Any], until: When, element: Maker, ending: Maker) -> Maker:
     """Return what draws elements of which the last one, and no other, ends the list."""
 
     def make(draw: Draw) -> tuple[Any, ...]:
         most = int(draw.rng.expovariate(0.5) * draw.size)
         drawn = [element(draw) for _ in range(most)]
         before = [item for item in drawn if not holds(until, reach(item, until.field))]
+        if wire.or_end and draw.rng.random() < 0.4:
+            return tuple(before)
         for _ in range(50 * TRIES):
             last = ending(draw)
             if holds(until, reach(last, until.field)):
@@ -514,6 +516,8 @@ def field_step(field: n.Field, make: Maker, fields: tuple[n.Field, ...]) -> Step
     def put(draw: Draw, values: Values) -> None:
         if NOTHING_LEFT not in values or field.default is ...:
             values[name] = draw_value(draw)
+            if is_open(field.wire, values[name]):
+                values[NOTHING_LEFT] = True
 
     def put_if_left(draw: Draw, values: Values) -> None:
         if draw.rng.random() < 0.5 and NOTHING_LEFT not in values:
@@ -524,6 +528,13 @@ def field_step(field: n.Field, make: Maker, fields: tuple[n.Field, ...]) -> Step
         values[NOTHING_LEFT] = True
 
     return put_if_left if isinstance(field.when, n.IfLeft) else conditional(field, put)
+
+
+def is_open(wire: Any, value: Any) -> bool:
+    """Return whether a list ends where its range does, so that nothing may follow it."""
+    if not isinstance(wire, n.Many) or not wire.or_end or wire.until is None:
+        return False
+    return not value or not holds(wire.until, reach(value[-1], wire.until.field))
 
 
 _FEW_BITS = 4
@@ -553,6 +564,8 @@ def conditional(field: n.Field, step: Step) -> Step:
             return step
         case n.With(field=other):
             return lambda draw, values: step(draw, values) if values.get(other) is not None else None
+        case n.Begins():
+            return lambda draw, values: step(draw, values) if draw.rng.random() < 0.5 else None
         case When() | n.Every():
             asked = conditions_of(field.when)
             return lambda draw, values: step(draw, values) if _all_hold(asked, values) else None

@@ -16,9 +16,11 @@ from ..spec import nodes as n
 from ..spec.columns import value_of
 from ..spec.conditions import holds
 from ..spec.conduct import REFUSED, REPLY, REQUEST, STATUS, Selection
-from ..spec.derive import derive, found, reach
+from ..spec.derive import derive, found, next_state, reach
 from ..spec.resolve import MessageNode
+from ..spec.states import is_opaque, states
 from . import draws
+from .fitting import fitted
 from .simulation import Link, Process, Stage
 from .truth import Direction, Exchange, Outcome, opposite
 from .values import random_message, with_element
@@ -39,6 +41,13 @@ def begin(stage: Stage) -> None:
 
 
 def _connection(stage: Stage, number: int) -> Process:
+    """Connect; and once more, where opaque bytes are all that may still be sent on a connection."""
+    yield from _talk(stage, number)
+    while stage.more and stage.layout.protocol.options.get(n.STATE):
+        yield from _talk(stage, number)
+
+
+def _talk(stage: Stage, number: int) -> Process:
     link = stage.connect(number)
     talk = _Talk(stage, link)
     yield stage.delay(500)
@@ -75,6 +84,8 @@ class _Talk:
         self.parts = stage.layout.protocol.conduct.parts
         self.replies = {code for node in self.layout.messages.values() for code in node.answers}
         self.in_order = stage.layout.protocol.conduct.matching.in_order
+        self.places = dict.fromkeys(("to_server", "to_client"), states(stage.layout.protocol).get(n.BEGIN))
+        """The frames that each side may send now; None where it may send any."""
         named = (self.layout.named(part.reply) for part in self.parts if part.part == REQUEST)
         self.replies |= {node.code for node in named if node is not None}
 
@@ -104,6 +115,8 @@ class _Talk:
 
     def _next(self, direction: Direction, node: MessageNode) -> str | None:
         """The state behind this message; None if it is not allowed now."""
+        if not self._fits(direction, node):
+            return None
         if self.cycle is None:
             return ""
         side = self.cycle.client if direction == "to_server" else self.cycle.server
@@ -125,6 +138,20 @@ class _Talk:
             elif not is_lost or self._waits_after(direction, node):
                 self.open.append((exchange, reply, correlation))
         self.state = self._next(direction, node) or self.state
+        self._move(direction, node, message)
+
+    def _fits(self, direction: Direction, node: MessageNode) -> bool:
+        """Return whether the frame of a message may come now."""
+        places = self.places[direction]
+        return places is None or node.frame in places
+
+    def _move(self, direction: Direction, node: MessageNode, message: Any) -> None:
+        """Follow a message to the frames that come next; behind opaque bytes nothing can be told apart."""
+        protocol = self.layout.protocol
+        if state := next_state(message):
+            self.places[direction] = states(protocol)[state]
+        if is_opaque(protocol, node.frame):
+            self.places[direction] = ()
 
     def _is_reply(self, direction: Direction, node: MessageNode) -> bool:
         """Return whether a message of this side only ever replies."""
@@ -165,7 +192,8 @@ class _Talk:
         for _ in range(_TRIES):
             message = self._message(node)
             if path and isinstance(path[0], n.Lookup) and _read(message, path) is None:
-                message = _write(message, path, _numbered(node, path[0], self.stage.rng.randrange(1 << 20)))
+                number = _numbered(node, path[0], self.stage.rng.randrange(1 << 20))
+                message = self._with(node, message, path, number)
             if not path or _read(message, path) not in (*self.used, _absent(node, path)):
                 break
         if path:
@@ -199,7 +227,11 @@ class _Talk:
         least, most = wire.least, wire.most
         if n.By.of(wire.length) is not None:
             least = most = len(_read(message, path).encode())  # an earlier field says so already
-        return _write(message, path, draws.address(self.stage.rng, least, most))
+        return self._with(node, message, path, draws.address(self.stage.rng, least, most))
+
+    def _with(self, node: MessageNode, message: Any, path: tuple[Any, ...], value: Any) -> Any:
+        """Return the message with another value; lengths in its header change with it."""
+        return fitted(self.layout, node, _write(message, path, value))
 
     # --- breaking rules
 
@@ -217,7 +249,7 @@ class _Talk:
             (direction, node)
             for direction, side in _SIDES
             for node in self.layout.messages.values()
-            if node.sent_by in (side, "both") and self._next(direction, node) is None
+            if node.sent_by in (side, "both") and self._next(direction, node) is None and self._fits(direction, node)
         ]
         if forbidden and send:
             direction, node = self.stage.pick(forbidden)
@@ -226,6 +258,7 @@ class _Talk:
                 self.link.violate("state", direction, message)
             else:
                 self._ask(direction, node, message, breaks="state")
+            self._move(direction, node, message)
         return bool(forbidden)
 
     def _reply_to_nothing(self, *, send: bool) -> bool:
@@ -275,6 +308,7 @@ class _Talk:
             self.open.appendleft((exchange, following, correlation))
         self.last_reply = opposite(exchange.direction), node, correlation
         self.state = self._next(opposite(exchange.direction), node) or self.state
+        self._move(opposite(exchange.direction), node, message)
         return True
 
     def _following(self, exchange: Exchange, node: MessageNode, message: Any) -> MessageNode | None:
@@ -294,7 +328,7 @@ class _Talk:
             if not path or _read(message, path) is not _absent(node, path):
                 break
         is_there = path and _read(message, path) is not _absent(node, path)
-        return _write(message, path, correlation) if is_there and correlation is not None else message
+        return self._with(node, message, path, correlation) if is_there and correlation is not None else message
 
 
 def _absent(node: MessageNode, path: tuple[Any, ...]) -> Any:

@@ -174,4 +174,4 @@ def _stream_layout(declared: n.Protocol, options: dict[str, Any]) -> Layout:
 
 def is_stream(made: Layout) -> bool:
     """Return whether frames say how long they are."""
-    return any(isinstance(part, n.Size | n.Until | n.Ends) for part in made.frame.parts)
+    return any(isinstance(part, n.Limiting) for part in made.frame.parts)

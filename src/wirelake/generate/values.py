@@ -7,6 +7,7 @@ size.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache, reduce
 from random import Random
 from typing import Any
@@ -26,6 +27,7 @@ from ..spec.derive import element_names, found, is_key
 from ..spec.resolve import Layout, MessageNode
 from . import draws
 from .draws import Draw, Maker, Step, Values
+from .fitting import fitted
 
 _EMPTY_TAIL = ":empty tail"
 
@@ -119,7 +121,7 @@ class _MessageMaker:
         empty_tail = values.pop(_EMPTY_TAIL, None)
         for how in self.lookups:
             self._say(how, draw, values)
-        message = self.node.cls(**values, layout=self.layout)
+        message = fitted(self.layout, self.node, self.node.cls(**values, layout=self.layout))
         frame = encode_frame(self.layout, message)
         body = self.node.body
         if body is not None and body.name in values and values[body.name] is None:
@@ -136,7 +138,11 @@ class _MessageMaker:
 
     def _say(self, how: n.Lookup, draw: Draw, values: Values) -> None:
         """Say something under a key that is looked up, more often than chance would."""
-        if values.get(how.field) is None or found(how, values[how.field]) is not None or draw.rng.random() < 0.5:
+        if values.get(how.field) is None or found(how, values[how.field]) is not None:
+            return
+        if how.number and found(replace(how, number=False), values[how.field]) is not None:
+            values[how.field] = _without_key(how, values[how.field])
+        if draw.rng.random() < 0.5:
             return
         if not how.number:
             wire = value_of(self.node.cls, how)
@@ -161,11 +167,18 @@ class _MessageMaker:
                 make = draws.word_maker(field.wire, self.node.code, line)
             case _ if n.By.of(size_given(field.wire)) is not None:
                 return draws.value_step(field, self.layout, self.node.fields)
+            case n.Run(length=None) if (opaque := self._opaque()) is not None:
+                make = draws.value_maker(replace(field.wire, least=1, most=opaque.most), self.layout)
             case _:
                 make = draws.value_maker(field.wire, self.layout)
         if field.name in self._mask_keys():
             return draws.field_step(field, lambda draw: make(draw) if draw.rng.random() < 0.4 else None, ())
         return draws.field_step(field, make, self.node.fields)
+
+    def _opaque(self) -> n.Opaque | None:
+        """Return the part that bounds any bytes, which are some at least."""
+        parts = self.layout.at(self.node).frame.parts
+        return next((part for part in parts if isinstance(part, n.Opaque)), None)
 
     def _mask_keys(self) -> set[str]:
         sizes = [p.wire for p in self.layout.frame.parts if isinstance(p, n.Size)]
@@ -225,6 +238,13 @@ class _MessageMaker:
         return step
 
 
+def _without_key(how: n.Lookup, elements: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a list that says nothing under a key, but in the element that ends it."""
+    cls: Any = type(elements[0])
+    first = element_names(cls)[0]
+    return tuple(element for element in elements if not is_key(how, getattr(element, first)))
+
+
 def with_element(cls: Any, how: n.Lookup, elements: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
     """Return a list that says a value under a key."""
     wire = next(f.wire for f in cls.__wire_fields__ if f.name == how.field)
@@ -235,7 +255,11 @@ def with_element(cls: Any, how: n.Lookup, elements: tuple[Any, ...], value: Any)
     others = tuple(element for element in elements if not is_key(how, getattr(element, names[0])))
     last = others[-1:] if getattr(wire, "until", None) is not None else ()  # it ends the list
     try:
-        return (*others[: len(others) - len(last)], struct(**{names[0]: how.key, how.value or names[1]: value}), *last)
+        return (
+            *others[: len(others) - len(last)],
+            struct(**{names[0]: how.keys[0], how.value or names[1]: value}),
+            *last,
+        )
     except TypeError:  # it needs more than a key and a value
         return elements
 

@@ -157,7 +157,7 @@ def _layouts(protocol: str, protocols_known: int) -> tuple[Layout, ...]:
         except ValueError:
             continue
         strict = (readings.strict,) if readings.strict is not None else ()
-        layouts |= dict.fromkeys((*strict, *readings.choices, readings.fallback))
+        layouts |= dict.fromkeys((*strict, *readings.known, readings.fallback))
     return tuple(layouts)
 
 

@@ -9,6 +9,7 @@ from .declare import Tagged as Tagged
 from .declare import TagTable as TagTable
 from .declare import align as align
 from .declare import be as be
+from .declare import begins as begins
 from .declare import ber as ber
 from .declare import bits as bits
 from .declare import blob as blob
@@ -76,6 +77,7 @@ from .nodes import Line as Line
 from .nodes import Lookup as Lookup
 from .nodes import Magic as Magic
 from .nodes import Masked as Masked
+from .nodes import Opaque as Opaque
 from .nodes import Option as Option
 from .nodes import OrderOf as OrderOf
 from .nodes import Padding as Padding

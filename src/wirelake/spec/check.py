@@ -24,8 +24,10 @@ from .check_wires import (
     check_bits,
     check_by,
     check_ends,
+    check_header_field,
     check_lines,
     check_number,
+    check_numbers,
     check_run,
     check_scaled,
     check_since,
@@ -38,7 +40,8 @@ from .columns import columns, value_of
 from .conditions import conditions_of, exclude
 from .conduct import When
 from .declare import Message, tag_rows
-from .resolve import Layout, MessageNode, layout, resolve_fields, settings
+from .resolve import Layout, MessageNode, is_fixed, layout, resolve_fields, settings
+from .states import check_then
 
 T = TypeVar("T")
 
@@ -49,6 +52,8 @@ def check(protocol: n.Protocol) -> None:
     try:
         check_arguments(protocol)
         _check_messages(protocol)
+        for fault in check_then(protocol):
+            raise SpecError(fault)
         _check_options(protocol)
         for setting in settings(protocol):
             made = layout(protocol, **setting)
@@ -158,9 +163,13 @@ def _check_layout(made: Layout) -> None:
             )
     if any(isinstance(part, n.Ends) for part in parts):
         for node in nodes:
-            last = next((f.name for f in node.fields if _open_ended(f.wire) or isinstance(f.when, n.IfLeft)), None)
+            last = next((f.name for f in node.fields if _asks_end(f)), None)
             where = f"{node.cls.__name__}.{last} takes what is left, but the frame ends with its last field"
             require(last is None, f"{where}; give it a length or an end")
+            final = node.fields[-1] if node.fields else None
+            is_told = final is None or final.name in made.loose or not isinstance(final.when, n.Begins)
+            where = f"{node.cls.__name__}.{final.name if final else ''} ends the frame"
+            require(is_told, f"{where}, so what follows is another one; write when=When(...)")
     if lines:
         behind = parts[parts.index(lines[0]) + 1 :]
         is_last = all(isinstance(part, n.Ends) for part in behind)
@@ -169,17 +178,34 @@ def _check_layout(made: Layout) -> None:
         words = [node.word for node in nodes if node.codes[0] != n.OTHER]
         require(all(words), "every message needs a word, since the frame has a header line; write word= or code=OTHER")
         require(len(set(words)) == len(words), "two messages have the same word")
-    for name in (part.name for part in parts if isinstance(part, n.Kept)):
-        for node in nodes:
-            kept = next((f for f in node.fields if f.name == name), None)
-            remedy = f"write {name}: int = field(...) in it"
-            require(kept, f"{node.cls.__name__} has no field {name!r} for the frame; {remedy}")
-            require(
-                kept and isinstance(kept.wire, n.Fixed | n.Int | n.Bits | n.Bool),
-                f"{name}: a field in the frame has a fixed size",
-            )
+    for node in nodes:
+        _check_header(made, node)
     for node in nodes:
         _check_message(made, node)
+
+
+def _check_header(made: Layout, node: MessageNode) -> None:
+    """Check the fields of a message that travel in the header of its frame."""
+    earlier: dict[str, n.Field] = {}
+    for part in made.frame.parts:
+        where = f"{node.cls.__name__}.{part.name}" if isinstance(part, n.Kept | n.Size) else ""
+        if isinstance(part, n.Size) and (by := n.By.of(part.wire)) is not None:
+            check_numbers(f"the length {part.name}", by, earlier)
+        if not isinstance(part, n.Kept):
+            continue
+        kept = next((f for f in node.fields if f.name == part.name), None)
+        remedy = f"write {part.name}: int = field(...) in it"
+        require(kept, f"{node.cls.__name__} has no field {part.name!r} for the frame; {remedy}")
+        assert kept is not None
+        if part.name in made.loose or not is_fixed(kept):
+            usual = made.nodes[0].field(part.name)
+            same = (kept.wire, kept.when) == (usual.wire, usual.when)
+            require(same, f"{where} is read before the code, so all messages have the same one; move it to their base")
+            check_header_field(where, kept, earlier)
+            require(not _open_ended(kept.wire), f"{where} takes the rest, and the header goes on; give it an end")
+            _check_condition(kept, earlier, where)
+            _check_wire(made, kept.wire, where)
+        earlier[part.name] = kept
 
 
 def _check_parts(made: Layout) -> None:
@@ -204,7 +230,7 @@ def _check_parts(made: Layout) -> None:
                 require(least <= most, f"{name}: no length lies within {least}..{most}; write least below most")
             case n.Code(name=name, wire=wire):
                 _check_wire(made, wire, name)
-            case n.Trailer() | n.Until() | n.Ends():
+            case _:
                 pass
 
 
@@ -465,6 +491,11 @@ def _open_ended(wire: Any, choices: tuple[n.Choice[Any], ...] = ()) -> bool:
             return False
 
 
+def _asks_end(f: n.Field) -> bool:
+    """Return whether a field can be read only where the end of its range is known."""
+    return _open_ended(f.wire) or isinstance(f.when, n.IfLeft) or getattr(f.wire, "or_end", False)
+
+
 def _may_be_empty(made: Layout, wire: Any) -> bool:
     """Return whether a value can take no bytes at all: of such there would be no end in a list."""
     match wire:
@@ -474,8 +505,8 @@ def _may_be_empty(made: Layout, wire: Any) -> bool:
             return False
         case n.Sized(length=length):
             return isinstance(length, str | n.By)
-        case n.Many(element=element, until=When()):
-            return _may_be_empty(made, element)
+        case n.Many(element=element, until=When(), or_end=or_end):
+            return or_end or _may_be_empty(made, element)
         case n.Run(length=bytes() | n.Varint() | n.Digits()) | n.Many(count=bytes() | n.Varint() | n.Digits()):
             return False
         case n.Nested(struct=cls):

@@ -68,6 +68,7 @@ def check_class_line(name: str, given: Mapping[str, Any], known: Iterable[str]) 
         require(is_code or is_answer, f"{name}: {key} is the number of a message, not {value!r}; {remedy}")
     frame = given.get("frame", "")
     require(isinstance(frame, str), f'{name}: frame is the name of one of frames=, not {frame!r}; write frame="hello"')
+    _check_then(name, given.get("then", ()))
     good = given.get("good", ())
     is_good = isinstance(good, tuple) and all(isinstance(value, int | str) for value in good)
     require(is_good, f"{name}: good are values of its status, not {good!r}; write good=(0,)")
@@ -75,6 +76,22 @@ def check_class_line(name: str, given: Mapping[str, Any], known: Iterable[str]) 
     require(
         padding is None or isinstance(padding, n.Padding), f"{name}: padding is written padding=Padding(b'...', ...)"
     )
+
+
+def _check_then(name: str, given: Any) -> None:
+    """Refuse what does not name the frames that come next."""
+    conditions = given.values() if isinstance(given, Mapping) else ()
+    places = [
+        place
+        for key in (given if isinstance(given, Mapping) else (given,) if given else ())
+        for place in (key if isinstance(key, tuple) else (key,))
+    ]
+    is_named = all(isinstance(place, str) and place for place in places)
+    where = f"{name}: then= names the frames that its sender sends next, not {given!r}"
+    require(is_named, f'{where}; write then="command", or then="usual" for those that have no name')
+    for when in conditions:
+        is_when = isinstance(when, When)
+        require(is_when, f"{name}: then= leads to a frame under a condition, not {when!r}; write When(...)")
 
 
 def _is_number(value: Any) -> bool:

@@ -59,7 +59,7 @@ def check_tried(tried: tuple[Layout, ...]) -> None:
     """Refuse a frame that has no end though there are others, or that leaves nothing for those tried after it."""
     for made in tried if len(tried) > 1 else ():
         where = f"the frame {made.place!r}" if made.place else "the frame"
-        is_ended = any(isinstance(part, n.Size | n.Until | n.Ends) for part in made.frame.parts)
+        is_ended = any(isinstance(part, n.Limiting) for part in made.frame.parts)
         require(is_ended, f"{where} does not say where it ends; write a Size, an Until or an Ends in it")
     greedy = next((made.place for made in tried[:-1] if _takes_all(made)), None)
     where = f"the frame {greedy!r} takes whatever comes, so those behind it are never tried"

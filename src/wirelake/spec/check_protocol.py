@@ -34,6 +34,8 @@ def check_arguments(protocol: n.Protocol) -> None:
     require(is_map, f'frames= are named, not {protocol.frames!r}; write frames={{"hello": Frame((...))}}')
     for frame in (*frames(protocol), *protocol.frames.values()):
         _check_frame(frame)
+    _check_tuple("begins", protocol.begins, '"hello"')
+    require(n.USUAL not in protocol.frames, f"frames: {n.USUAL!r} is the name of frame=; write another one")
     _check_ports(protocol.ports)
     _check_parts(protocol)
     if protocol.topics is not None:
@@ -99,7 +101,7 @@ def _check_part(part: Any) -> None:
             require(isinstance(value, bytes), f"Magic takes bytes, not {value!r}; write Magic(b{str(value)!r})")
         case n.Size(name=name, wire=wire, counts=counts, least=least, plus=plus):
             check_word(f"Size {name}: counts", counts, get_args(n.Counts))
-            is_size = isinstance(wire, n.Int | n.Escaped | n.Varint | n.Digits)
+            is_size = isinstance(wire, n.Int | n.Escaped | n.Varint | n.Digits | n.By | str)
             require(is_size, f"Size {name}: {wire!r} is no integer type; write Size({name!r}, be.u16, ...)")
             if isinstance(wire, n.Escaped):
                 is_byte = 0 < wire.escape < 256
@@ -108,6 +110,8 @@ def _check_part(part: Any) -> None:
                 )
                 is_plain = counts == "after" and not plus
                 require(is_plain, f'Size {name}: an escaped length counts what follows it; write counts="after"')
+            is_after = counts == "after" or not isinstance(wire, n.By | str)
+            require(is_after, f'Size {name}: a field of the header says what follows it; write counts="after"')
             require(least >= 0, f"Size {name}: the least length {least} is negative; write least=0 or more")
         case n.Code(name=name, wire=wire) | n.Head(name=name, wire=wire):
             kind = type(part).__name__
@@ -116,11 +120,16 @@ def _check_part(part: Any) -> None:
                 isinstance(part, n.Code) and isinstance(wire, n.Bits | n.Run | n.Varint | n.Digits)
             )
             require(is_number, f"{kind} {name}: {wire!r} is no integer type; write {kind}({name!r}, u8)")
+        case n.Opaque(most=most):
+            given: Any = most
+            is_size = isinstance(given, int) and given > 0
+            require(is_size, f"Opaque: frames of {most!r} bytes cannot be; write Opaque(65536)")
         case n.Kept() | n.Line() | n.Trailer() | n.Until() | n.Ends():
             pass
         case n.Wire():
             raise SpecError(f'a frame has parts, not a bare {spell(part)}; write Size("length", {spell(part)}, ...)')
         case _:
             raise SpecError(
-                f"{part!r} is no part of a frame; write Magic, Size, Head, Code, Kept, Line, Trailer, Until or Ends"
+                f"{part!r} is no part of a frame; "
+                "write Magic, Size, Head, Code, Kept, Line, Trailer, Until, Ends or Opaque"
             )

@@ -103,23 +103,49 @@ def check_since(where: str, name: str, wire: n.Length, earlier: Mapping[str, n.F
 
 def check_by(where: str, field: n.Field, by: n.By, earlier: Mapping[str, n.Field]) -> None:
     """Refuse a length or count in an earlier field that is not there, or no number."""
-    name = by.field
+    known = _sizing(where, by.field, earlier)
+    if isinstance(known.wire, n.Length):
+        is_its = known.wire.of == field.name and by == n.By(by.field)
+        require(is_its, f"{where} is sized by {by.field!r}, which is not its length")
+        return
+    check_numbers(where, by, earlier)
+    last = by.chain[-1].field
+    asked = earlier[last].when
+    has_end = asked is None or (isinstance(field.wire, n.Run) and field.wire.end)
+    same = asked == field.when or any(one == When(last) for one in conditions_of(field.when))
+    remedy = f'write when=When({last!r}), the same when=, or end=b"..."'
+    require(has_end or same, f"{where} is sized by {last!r}, which may be absent; {remedy}")
+
+
+def _sizing(where: str, name: str, earlier: Mapping[str, n.Field]) -> n.Field:
+    """Return an earlier field that says a size."""
     known = earlier.get(name)
     require(known, f"{where} is sized by {name!r}, which does not come before it; name an earlier field")
     assert known is not None
-    if isinstance(known.wire, n.Length):
-        is_its = known.wire.of == field.name and by == n.By(name)
-        require(is_its, f"{where} is sized by {name!r}, which is not its length")
-        return
-    is_number = isinstance(known.wire, n.Int | n.Bits | n.Varint | n.Digits | n.Word) and getattr(
-        known.wire, "number", True
-    )
-    require(is_number, f"{where} is sized by {name!r}, which is no number; name a number before it")
-    require(by.per > 0, f"{where}: {by.per} units for one cannot be; write per=8")
-    has_end = known.when is None or (isinstance(field.wire, n.Run) and field.wire.end)
-    same = known.when == field.when or any(one == When(name) for one in conditions_of(field.when))
-    remedy = f'write when=When({name!r}), the same when=, or end=b"..."'
-    require(has_end or same, f"{where} is sized by {name!r}, which may be absent; {remedy}")
+    return known
+
+
+def check_numbers(where: str, by: n.By, earlier: Mapping[str, n.Field]) -> None:
+    """Refuse a size in earlier fields that are not there, or no numbers."""
+    for one in by.chain:
+        for name in filter(None, (one.field, one.less)):
+            wire = _sizing(where, name, earlier).wire
+            is_number = isinstance(wire, n.Int | n.Bits | n.Varint | n.Digits | n.Word) and getattr(
+                wire, "number", True
+            )
+            require(is_number, f"{where} is sized by {name!r}, which is no number; name a number before it")
+        require(one.per > 0, f"{where}: {one.per} units for one cannot be; write per=8")
+
+
+def check_header_field(where: str, field: n.Field, earlier: Mapping[str, n.Field]) -> None:
+    """Refuse a field of the header that nothing before it can say to be there."""
+    is_known = not isinstance(field.when, n.IfLeft | n.HeadReaches)
+    require(is_known, f"{where}: the header goes on until it ends; write when=When(...) or when=begins(...)")
+    is_value = not isinstance(field.wire, n.Body | n.Tags | n.Word | n.Length | n.WireOnly | n.Cells)
+    require(is_value, f"{where}: {type(field.wire).__name__} cannot be a field of the header; write it behind it")
+    by = n.By.of(size_given(field.wire))
+    if by is not None:
+        check_by(where, field, by, earlier)
 
 
 def check_run(where: str, wire: n.Run[Any]) -> None:
@@ -162,6 +188,7 @@ _ESCAPES = r"""escapes={rb"\\": b"\\", rb"\n": b"\n"}"""
 def check_until(where: str, wire: n.Many[Any]) -> None:
     """Refuse a condition on the last element of a list that its elements cannot fulfil, and a null that no count is."""
     _check_null(where, wire.count, wire.null)
+    require(wire.until or not wire.or_end, f"{where}: a list to the end needs no or_end=; leave it out")
     if wire.until is None:
         return
     is_open = wire.count is None and wire.null is None
@@ -237,15 +264,15 @@ def _compared(wire: Any) -> type | None:
 
 def check_ends(frame: n.Frame) -> None:
     """Refuse ends of a frame that are not its end, or of which there are two."""
-    ends = [part for part in frame.parts if isinstance(part, n.Trailer | n.Until | n.Ends)]
-    require(len(ends) <= 1, "a frame has one end; write one Trailer, one Until or one Ends")
+    ends = [part for part in frame.parts if isinstance(part, n.Ending)]
+    require(len(ends) <= 1, "a frame has one end; write one Trailer, Until, Ends or Opaque")
     for part in ends:
         kind = type(part).__name__
-        if isinstance(part, n.Ends):
+        if isinstance(part, n.Ends | n.Opaque):
             is_sized = any(isinstance(other, n.Size | n.Head) for other in frame.parts)
-            require(not is_sized, "a frame has a Size or an Ends, not both; leave one out")
-            require(frame.parts[-1] is part, "Ends is the last part of a frame; write it behind the others")
-            require(part.most > 0, f"Ends: at most {part.most} bytes cannot be; write Ends(65536)")
+            require(not is_sized, f"a frame has a Size or an {kind}, not both; leave one out")
+            require(frame.parts[-1] is part, f"{kind} is the last part of a frame; write it behind the others")
+            require(part.most > 0, f"{kind}: at most {part.most} bytes cannot be; write {kind}(65536)")
             continue
         value: Any = part.value if isinstance(part, n.Trailer) else part.end
         require(isinstance(value, bytes) and value, f'{kind} takes bytes, not {value!r}; write {kind}(b"...")')

@@ -26,6 +26,7 @@ from . import nodes as n
 from .check_class import Body, check_body, check_class_line, explain, is_gap, require
 from .conduct import When
 from .derive import derive
+from .states import normal_then
 
 T = TypeVar("T")
 
@@ -253,12 +254,14 @@ def many(
     *,
     null: int | None = None,
     until: When | None = None,
+    or_end: bool = False,
 ) -> n.Wire[tuple[T, ...]]:
     """Elements: a count before them or in an earlier field, a fixed number, bytes behind the last one, or to the end.
 
-    ``null`` is a count that stands for None. ``until`` (with None as the count) is what the last element fulfils.
+    ``null`` is a count that stands for None. ``until`` (with None as the count) is what the last element fulfils; with
+    ``or_end`` there need not be such a one, where no bytes are left.
     """
-    return n.Many(element, count, null, until)
+    return n.Many(element, count, null, until, or_end)
 
 
 def word(pattern: Any, rule: str, **details: Any) -> n.Wire[str]:
@@ -311,6 +314,14 @@ def length(wire: n.Int, of: str, *, since: str = "", when: n.Condition | None = 
     ``since``: it counts from that field on.
     """
     return n.Field("", n.Length(wire, of, since), when=when, published=published)
+
+
+def begins(*starts: bytes) -> n.Begins:
+    """A condition: the next bytes are any of these, with which the field begins."""
+    given: tuple[Any, ...] = starts
+    is_bytes = bool(given) and all(isinstance(start, bytes) and start for start in given)
+    require(is_bytes, f'a field begins with bytes, not {", ".join(map(repr, starts))}; write begins(b":")')
+    return n.Begins(starts)
 
 
 def derived(how: n.Derived, doc: str = "", *, only: tuple[str, Any] | None = None, role: n.Role | None = None) -> Any:
@@ -389,6 +400,7 @@ _KEYWORDS: Mapping[str, Any] = {
     "failure": False,
     "good": (),
     "sent_by": "both",
+    "then": (),
     "word": "",
     "head_least": 0,
     "head_or": None,
@@ -406,6 +418,8 @@ class _MessageMeta(_StructMeta):
         mcls, name: str, bases: tuple[type, ...], ns: dict[str, Any], *, as_name: str = "", **kwargs: Any
     ) -> Any:
         check_class_line(name, kwargs, (*(key for key in _KEYWORDS if key != "codes"), *_STRUCT_KEYWORDS, "as_name"))
+        if "then" in kwargs:
+            kwargs["then"] = normal_then(kwargs["then"])
         base = getattr(bases[0], "__message__", _KEYWORDS)
         inherited = {**base, "answer": base.get("answers") or None} if base["code"] is None else _KEYWORDS
         about = {key: kwargs.pop(key, inherited[key]) for key in _KEYWORDS}
@@ -459,6 +473,7 @@ if TYPE_CHECKING:
             failure: bool = False,
             good: tuple[int | str, ...] = (),
             sent_by: n.SentBy = "both",
+            then: str | tuple[str, ...] | Mapping[str | tuple[str, ...], When] = (),
             as_name: str = "",
             word: str = "",
             head_least: int = 0,

@@ -9,7 +9,9 @@ from typing import Any, assert_never
 import msgspec
 
 from . import nodes as n
+from .conditions import holds
 from .resolve import Layout
+from .states import state_name
 
 
 def reach(record: Any, path: str) -> Any:
@@ -67,8 +69,8 @@ def found(how: n.Lookup, elements: Any) -> Any:
 def is_key(how: n.Lookup, given: Any) -> bool:
     """Return whether an element's first field is the key that is looked up."""
     if how.fold and isinstance(given, str | bytes):
-        return bool(_folded(given) == _folded(how.key))
-    return bool(given == how.key)
+        return any(_folded(given) == _folded(key) for key in how.keys)
+    return given in how.keys
 
 
 def _folded(text: Any) -> Any:
@@ -90,6 +92,20 @@ MOST_DIGITS = 18
 def element_names(cls: Any) -> tuple[str, ...]:
     """Return the fields of an element of a list, in wire order: the first one is its key."""
     return tuple(f.name for f in cls.__wire_fields__ if not isinstance(f.wire, n.Length | n.WireOnly))
+
+
+def next_state(message: Any) -> str:
+    """Return which frames may come behind a message of one side; empty where that stays as it is."""
+    for places, when in message.__message__["then"]:
+        if when is None or holds(when, _value(message, when.field)):
+            return state_name(places)
+    return ""
+
+
+def _value(message: Any, path: str) -> Any:
+    """Return the value of a field, or of a computed one."""
+    how = next((made.how for made in message.__derived_fields__ if made.name == path), None)
+    return reach(message, path) if how is None else derive(how, message)
 
 
 def payload_length(record: Any) -> int:

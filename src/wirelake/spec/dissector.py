@@ -20,7 +20,8 @@ from .luatables import Place, Shape, Tables, assignments, int_type, number_type
 from .luatext import FIRST_PIECES, comment, literal, pieces
 from .luawires import CHARSETS, Wires
 from .plain import undissectable
-from .resolve import frames, layout, settings, sides_of, size_of
+from .resolve import frames, is_fixed, layout, settings, sides_of, size_of
+from .states import state_name, states
 
 TRANSPORTS = {"tcp": ("tcp.port", "ports", "TCP ports"), "tls": ("tls.port", "tls_ports", "TLS ports")}
 OWN_PREFERENCES = ("ports", "tls_ports", "any_port", "resume")
@@ -74,8 +75,9 @@ class _Writer:
             self.place = place
             others.append({"place": place, "frame": self._frame(other), "only": self._side_of(place)})
         messages = [self._message(cls) for cls in self.protocol.messages]
-        if n.SIDE in self.protocol.options:
-            self.choices.used.add(n.SIDE)
+        self.choices.used |= {n.SIDE, n.STATE} & self.protocol.options.keys()
+        if n.STATE in self.protocol.options:
+            self.tables.features.add("states")
         options = [self._option(name) for name in self.protocol.options if name in self.choices.used]
         title = self.protocol.title or self.protocol.name
         tables = [
@@ -91,6 +93,7 @@ class _Writer:
             *(assignments("CHOICES", self.tables.choices) if self.tables.choices else ()),
             *_section("frame and messages", f"local FRAME = {literal(frame)}"),
             f"local FRAMES, FRAME_ONLY = {literal(others)}, {literal(self._side_of('') or {})}",
+            *([f"local STATES = {literal(dict(known))}"] if (known := states(self.protocol)) else ()),
             "",
             "local MESSAGES = {",
             *messages,
@@ -134,7 +137,7 @@ class _Writer:
         return {
             "name": name,
             "values": None if is_bool else [as_setting(value) for value in values],
-            "default": as_setting(option.default),
+            "default": as_setting(option.default if name != n.STATE else n.BEGIN),
             "fallback": option.auto or None,
             "doc": option.doc,
         }
@@ -157,6 +160,7 @@ class _Writer:
             "word": about["word"] or None,
             "address": role_path(cls, "address"),
             **self._link(cls),
+            "following": self._following(cls) or None,
             "head_least": self.choices.plain(about["head_least"]) or None,
             "head_or": self.choices.plain(about["head_or"]),
             "head_rule": self.choices.plain(about["head_rule"]) if about["head_least"] else None,
@@ -167,6 +171,13 @@ class _Writer:
             "lookups": self._lookups(cls) or None,
         }
         return f"    {comment(cls.__doc__ or '')}\n    {literal(table, 1)},"
+
+    def _following(self, cls: Any) -> list[dict[str, Any]]:
+        """Return which states may follow a message, in the order in which they are tried."""
+        return [
+            {"state": state_name(places), "when": when and self.wires.condition(when)}
+            for places, when in cls.__message__["then"]
+        ]
 
     def _lookups(self, cls: Any) -> dict[str, Any]:
         """Return what a message looks up in its lists, by name: conditions, lengths and correlations refer to it."""
@@ -254,6 +265,12 @@ class _Writer:
                 return self._shown("magic", name, Shape("bytes"), value=value)
             case n.Size(wire=n.Escaped() as escaped):
                 return self._escaped(part, escaped)
+            case n.Size(wire=str() | n.By() as given, name=name, rule=rule):
+                self.tables.features.add("said")
+                by = n.By.of(given)
+                assert by is not None
+                limits = self.choices.members(part, "least", "most", "plus")
+                return {"kind": "said", "name": name, "by": self.wires.said(by), "rule": rule, **limits}
             case n.Size(wire=wire):
                 return {**self._size("size", part, Shape(number_type(wire))), "wire": self.tables.number(wire)}
             case n.Head(name=name, wire=wire):
@@ -270,6 +287,9 @@ class _Writer:
                 return self._shown("trailer", name, Shape("bytes"), value=value)
             case n.Until(end=end, name=name, most=most, rule=rule):
                 return self._shown("until", name, Shape("bytes"), value=end, most=most, rule=rule)
+            case n.Opaque(most=most, name=name):
+                self.tables.features.add("opaque")
+                return {"kind": "opaque", "name": name, "most": most}
             case n.Ends(most=most, name=name, rule=rule):
                 self.tables.features.add("ends")
                 return {"kind": "ends", "name": name, "most": most, "rule": rule}
@@ -332,6 +352,10 @@ class _Writer:
     def _kept(self, name: str) -> dict[str, Any]:
         self.tables.features.add("kept")
         declared = next(f for f in self._here(self.place)[0].__wire_fields__ if f.name == name)
+        if not is_fixed(declared):
+            self.tables.features.add("loose")
+            row = self.wires.row(declared, Place("", ""))
+            return {**row, "kind": "kept", "field": None, "loose": True}
         if not isinstance(declared.wire, n.Fixed):  # each message says itself what it is
             return {"kind": "kept", "name": name, "size": size_of(declared.wire)}
         made = self.wires.wire(declared.wire, Place("", declared.key, declared.doc))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 from . import nodes as n
 from .check_class import require
 from .conduct import REPLY, REQUEST, STATUS, Part, Result, When
 from .declare import in_32_bits
 from .resolve import sides_of
+from .states import states
 
 _FROM_CLIENT, _FROM_SERVER = (When("direction", one_of=(way,)) for way in ("to_server", "to_client"))
 
@@ -38,6 +40,7 @@ def with_sides(protocol: n.Protocol) -> n.Protocol:
     messages = [cls for cls in given if hasattr(cls, "__message__")] if isinstance(given, tuple) else []
     if any(cls.__protocol__ is not None for cls in messages):
         return protocol
+    _number_apart(messages)
     sides = {cls.__message__["code"]: cls for cls in messages if cls.__message__["sent_by"] == "client"}
     shared = {}
     for cls in messages:
@@ -53,13 +56,35 @@ def with_sides(protocol: n.Protocol) -> n.Protocol:
         asks = cls.__message__["sent_by"] == "client"
         numbers = tuple(_number(cls, given, by_name, shared if asks else {}) for given in cls.__message__["answers"])
         cls.__message__ |= {"answers": numbers, "answer": numbers[0] if numbers else None}
+    known = {**protocol.options, **_states(protocol, messages)}
     if not shared and not _has_frames_of_sides(protocol.frames, messages):
-        return protocol
+        return protocol if len(known) == len(protocol.options) else replace(protocol, options=known)
     undecided = next((name for name, option in protocol.options.items() if option.auto), None)
     where = f"how it is read depends on the side, so the option {undecided!r} cannot be found"
     require(undecided is None, f"{where}; leave auto= out")
     option = n.Option(("auto", "client", "server"), "auto", "which side sends", auto="client")
-    return replace(protocol, options={**protocol.options, n.SIDE: option})
+    return replace(protocol, options={**known, n.SIDE: option})
+
+
+def _number_apart(messages: list[Any]) -> None:
+    """Give a message another number in tables, if one of another frame has its code."""
+    first: dict[int, str] = {}
+    for cls in sorted(messages, key=lambda cls: bool(cls.__message__["frame"])):
+        about = cls.__message__
+        code, frame = about["code"], about["frame"]
+        if code is not None and first.setdefault(code, frame) != frame:
+            cls.__message__ = {**about, "code": crc32(f"{frame}/{code}".encode()) >> 1}
+
+
+def _states(protocol: n.Protocol, messages: list[Any]) -> dict[str, n.Option]:
+    """Return the reading option that says which frames may come, where messages say which come next."""
+    if not isinstance(protocol.frames, dict):
+        return {}
+    names = tuple(states(replace(protocol, messages=tuple(messages))))
+    undecided = next((name for name, option in protocol.options.items() if option.auto), None)
+    where = f"messages lead to other frames, so the option {undecided!r} cannot be found"
+    require(not names or undecided is None, f"{where}; leave auto= out")
+    return {n.STATE: n.Option(names, n.ANY, "which frames may come")} if names else {}
 
 
 def _has_frames_of_sides(frames: Any, messages: list[Any]) -> bool:

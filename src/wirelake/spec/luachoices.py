@@ -68,7 +68,7 @@ def _streaming_options(protocol: n.Protocol) -> dict[str, Any]:
 
 
 def _has_size(protocol: n.Protocol, options: Mapping[str, Any]) -> bool:
-    return any(isinstance(part, n.Size | n.Until | n.Ends) for part in layout(protocol, **options).frame.parts)
+    return any(isinstance(part, n.Limiting) for part in layout(protocol, **options).frame.parts)
 
 
 _WITH_CHOICES = (n.Int, n.Bits, n.Bool, n.Float, n.Fixed, n.Run, n.Length, n.Many, n.Sized, n.Scaled)

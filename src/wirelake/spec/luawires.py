@@ -75,6 +75,8 @@ class Wires:
     def condition(self, when: n.Condition) -> dict[str, Any]:
         if isinstance(when, n.Every):
             return {"kind": "every", "conditions": [self.condition(one) for one in when.conditions]}
+        if isinstance(when, n.Begins):
+            self.tables.features.add("begins")
         if not isinstance(when, When):
             return _as_table(when)
         self.tables.features.add("when")
@@ -271,7 +273,17 @@ class Wires:
         if by is None:
             return {}
         self.tables.features.add("by")
-        return {name: by.field, "per": by.per if by.per != 1 else None, "plus": by.plus or None}
+        return {name: by.field, **self._by(by)}
+
+    def said(self, by: n.By) -> dict[str, Any]:
+        """Return the table of a length that fields of the header say."""
+        self.tables.features.add("by")
+        return {"field": by.field, **self._by(by)}
+
+    def _by(self, by: n.By) -> dict[str, Any]:
+        other = n.By.of(by.otherwise)
+        more = {"less": by.less or None, "otherwise": {"field": other.field, **self._by(other)} if other else None}
+        return {"per": by.per if by.per != 1 else None, "plus": by.plus or None, **more}
 
     def _stop(self, length: Any) -> bytes | None:
         """Return the bytes that end a value."""
@@ -293,7 +305,7 @@ class Wires:
         ends: dict[str, Any] = {"stop": self._stop(wire.count), "null": wire.null}
         if wire.until is not None:
             self.tables.features.add("last")
-            ends["last"] = self.condition(wire.until)
+            ends |= {"last": self.condition(wire.until), "or_end": wire.or_end or None}
         return Made({"kind": "many", **counts, **ends, "element": element.wire}, name)
 
     def _cells(self, wire: n.Cells[Any], place: Place) -> Made:
@@ -421,7 +433,7 @@ class Wires:
     def lookup(self, cls: Any, how: n.Lookup) -> dict[str, Any]:
         """Return the table of what a list says under a key, with the names of the fields of its elements."""
         first, second = element_names(_element(cls, how))[:2]
-        return {**_as_table(how), "first": first, "value": how.value or second}
+        return {**_as_table(how), "key": None, "keys": list(how.keys), "first": first, "value": how.value or second}
 
 
 def _charset(given: Any) -> Any:

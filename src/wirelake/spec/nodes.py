@@ -121,12 +121,35 @@ def limits(wire: Number) -> tuple[int, int]:
 class By:
     """A length or count that an earlier field holds: ``per`` of its units are one byte or element, rounded up.
 
-    ``plus`` is added. A plain name stands for ``By(name)``.
+    ``plus`` is added, and what the field ``less`` holds is taken off. Where the field is absent, ``otherwise`` says it.
+    A plain name stands for ``By(name)``.
     """
 
     field: str
     per: int = 1
     plus: int = 0
+    less: str = ""
+    otherwise: str | By | None = None
+
+    @property
+    def chain(self) -> tuple[By, ...]:
+        """This reference, and what stands in for it."""
+        other = By.of(self.otherwise)
+        return (self, *(other.chain if other is not None else ()))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All fields that it asks."""
+        return tuple(name for by in self.chain for name in (by.field, by.less) if name)
+
+    def number(self, value_of: Callable[[str], int | None]) -> int | None:
+        """Return the length or count, which may be negative; None if no field says one."""
+        for by in self.chain:
+            value = value_of(by.field)
+            if value is not None:
+                taken = (value_of(by.less) or 0) if by.less else 0
+                return -(-value // by.per) + by.plus - taken
+        return None
 
     @staticmethod
     def of(given: Any) -> By | None:
@@ -265,6 +288,8 @@ class Many(Wire[T_co]):
     """The count that stands for no value."""
     until: When | None = None
     """The list ends behind the first element that fulfils this."""
+    or_end: bool = False
+    """It may end with its range, too."""
 
 
 @dataclass(frozen=True)
@@ -462,8 +487,8 @@ class Masked:
 class Lookup:
     """What a list says under a key: the second field, or ``value``, of its first element whose first field is ``key``.
 
-    ``number``: it is text that is a number. ``fold``: capitals of the key do not matter, nor do blanks around keys and
-    values, as in header lines of HTTP.
+    Of several keys any will do. ``number``: it is text that is a number. ``fold``: capitals of the key do not matter,
+    nor do blanks around keys and values, as in header lines of HTTP.
     """
 
     field: str
@@ -471,6 +496,11 @@ class Lookup:
     value: str = ""
     number: bool = False
     fold: bool = False
+
+    @property
+    def keys(self) -> tuple[Any, ...]:
+        """The keys under which it may stand."""
+        return self.key if isinstance(self.key, tuple) else (self.key,)
 
 
 Lengths = FrameLength | PayloadLength | LengthOf
@@ -490,6 +520,13 @@ class IfLeft:
 
 
 @dataclass(frozen=True)
+class Begins:
+    """Present if the next bytes are any of these: the field begins with them."""
+
+    starts: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
 class With:
     """Present if another field is."""
 
@@ -503,7 +540,7 @@ class Every:
     conditions: tuple[When, ...]
 
 
-Condition = HeadReaches | IfLeft | With | When | Every
+Condition = HeadReaches | IfLeft | Begins | With | When | Every
 
 
 @dataclass(frozen=True)
@@ -527,7 +564,8 @@ class Escaped:
 class Size:
     """How long the frame is: ``whole`` counts from its first byte, ``after`` the bytes that follow the length.
 
-    ``wire`` is an ``Int``, an ``Escaped``, a ``Varint`` or ``Digits``.
+    ``wire`` is an ``Int``, an ``Escaped``, a ``Varint`` or ``Digits``; or a field of the header before it, by its name
+    or as a ``By``: then it has no bytes of its own, and counts what follows it.
     """
 
     name: str
@@ -570,11 +608,16 @@ OTHER_NUMBER, SERVER_ZERO = 0x7FFFFFFE, 0x7FFFFFFD
 """What stands in tables for such a message, and for the server's message where both sides have a code 0."""
 SIDE = "sent_by"
 """The reading option that says which side sends, where a code means another message on each side."""
+STATE, ANY, BEGIN = "state", "any", "begin"
+"""The reading option that says which frames may come, where messages say ``then=``; and the settings that are always
+there: any but opaque ones, and those with which a stream begins."""
+USUAL = "usual"
+"""The name of the frame of messages that name none, in ``then=``."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A field of the message that travels in the frame's header."""
+    """A field of the message that travels in the frame's header, of any size; it may depend on those before it."""
 
     name: str
 
@@ -623,7 +666,22 @@ class Ends:
     rule: str = "frame_limit"
 
 
-Part = Magic | Size | Head | Code | Kept | Line | Trailer | Until | Ends
+@dataclass(frozen=True)
+class Opaque:
+    """Bytes of which nothing is known: a frame has so many of them, the last one those that are left at the end.
+
+    Only a message that says ``then=`` leads to such a frame.
+    """
+
+    most: int
+    name: str = "end"
+
+
+Part = Magic | Size | Head | Code | Kept | Line | Trailer | Until | Ends | Opaque
+Ending = Trailer | Until | Ends | Opaque
+"""Parts that are at, or decide about, the end of a frame."""
+Limiting = Size | Until | Ends | Opaque
+"""Parts that say where a frame ends."""
 
 
 @dataclass(frozen=True)
@@ -772,6 +830,9 @@ class Protocol:
     declaration alone. It imports what it needs when it is called."""
     frames: Mapping[str, Frame] = field(default_factory=dict)
     """Other frames, of the messages that name them (``frame="hello"``). Each is tried before the usual one."""
+    begins: tuple[str, ...] = ()
+    """The frames with which streams begin, where messages lead to others (``then=``); not said: the usual one, and
+    those that no message leads to."""
 
     def has_setting(self, option: str, value: Any) -> bool:
         """Return whether there is this option and this setting of it; an option that lists none takes any."""

@@ -31,8 +31,12 @@ def _beyond(layout: Layout) -> Iterator[str]:
     kept = {part.name for part in parts if isinstance(part, n.Kept)}
     for part in parts:
         match part:
-            case n.Trailer() | n.Until() | n.Ends():
+            case n.Trailer() | n.Until() | n.Ends() | n.Opaque():
                 yield type(part).__name__
+            case n.Kept(name=name) if name in layout.loose:
+                yield "a field without a fixed size in the frame"
+            case n.Size(wire=str() | n.By()):
+                yield "a length that is a field of the header"
             case n.Line(skip=True):
                 yield "words that are left out"
             case n.Size(wire=n.Escaped()) if not _ends_in_length_and_code(parts):
@@ -67,6 +71,8 @@ def _in_fields(layout: Layout, fields: tuple[n.Field, ...]) -> Iterator[str]:
             yield "When as the condition of a field"
         if isinstance(field.when, n.Every):
             yield "several conditions of a field"
+        if isinstance(field.when, n.Begins):
+            yield "a condition on the next bytes"
         if isinstance(field.wire, n.Length) and field.wire.since:
             yield "since= of a length"
         by = n.By.of(getattr(field.wire, "length", None))

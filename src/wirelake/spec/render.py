@@ -88,8 +88,20 @@ def _frames(protocol: n.Protocol) -> list[Table]:
         shown.setdefault(tuple(_frame_rows(layout(protocol, **setting))), []).append(setting)
     usual = [Table(_frame_title(protocol, alike), "", FRAME_HEADER, rows) for rows, alike in shown.items()]
     others = layout(protocol).others
-    text = "Tried before the usual frame."
-    return usual + [Table(f"Frame {o.place}", text, FRAME_HEADER, tuple(_frame_rows(o))) for o in others]
+    return usual + [
+        Table(f"Frame {o.place}", _when_tried(protocol, o.place), FRAME_HEADER, tuple(_frame_rows(o))) for o in others
+    ]
+
+
+def _when_tried(protocol: n.Protocol, place: str) -> str:
+    """Say which messages lead to a frame."""
+    before = [
+        f"{cls.__message__['name']}{f' if {_condition(when)}' if when else ''}"
+        for cls in protocol.messages
+        for places, when in cls.__message__["then"]
+        if place in places
+    ]
+    return f"Comes behind {', '.join(before)}." if before else "Tried before the usual frame."
 
 
 def _frame_title(protocol: n.Protocol, alike: list[dict[str, Any]]) -> str:
@@ -112,6 +124,9 @@ def _frame_rows(made: Layout) -> Iterator[Row]:
                 yield f"{name}.wide", *_int(wide), f"from {escape} on"
                 if bit:
                     yield key, "fixed array", "4", f"if bit {bit:#x} of the length is set"
+            case n.Size(name=name, wire=str() | n.By() as given, plus=plus):
+                added = f", and {plus} more" if plus else ""
+                yield name, "computed", "", f"bytes that follow: {_by_text(given)}{added}"
             case n.Size(name=name, wire=wire, counts=counts, least=least, most=most, plus=plus):
                 what = "bytes of the whole frame" if counts == "whole" else "bytes that follow"
                 what += f", less {plus}" if plus > 0 else f", and {-plus} more" if plus else ""
@@ -122,7 +137,7 @@ def _frame_rows(made: Layout) -> Iterator[Row]:
                 yield name, *type_and_size(wire), "which message"
             case n.Kept(name=name):
                 field = made.nodes[0].field(name)
-                yield name, *type_and_size(field.wire), field.doc
+                yield name, *type_and_size(field.wire), _with_notes(field.doc, list(_notes(field)))
             case n.Trailer(value=value, name=name):
                 yield name, "fixed array", str(len(value)), f"always {value.hex(' ')}, at the end"
             case n.Until(end=end, most=most, name=name):
@@ -132,6 +147,8 @@ def _frame_rows(made: Layout) -> Iterator[Row]:
                     str(len(end)),
                     f"{end.hex(' ')} ends the frame; at most {most} bytes before it",
                 )
+            case n.Opaque(most=most):
+                yield "", "", "", f"any bytes: {most} of them, in the last frame those that are left"
             case n.Ends(most=most):
                 yield "", "", "", f"the frame ends with its last field; at most {most} bytes"
             case n.Line(separator=separator, end=end, window=window, code=code):
@@ -229,6 +246,8 @@ def _notes(field: n.Field) -> Iterator[str]:
             yield f"if the header has {size} bytes or more"
         case n.IfLeft():
             yield "if there are bytes left"
+        case n.Begins(starts=starts):
+            yield f"if the next bytes are {' or '.join(start.hex(' ') for start in starts)}"
         case n.With(field=name):
             yield f"if {name} is there"
         case When():
@@ -348,7 +367,7 @@ def _struct_rows(made: Layout, cls: Any, prefix: str, path: str, notes: list[str
 def _how_many(wire: n.Many[Any]) -> str:
     """Return where a list without a count before it ends."""
     if wire.until is not None:
-        return f"the last one is the first for which {_condition(wire.until)[3:]}"
+        return f"the last one is the first for which {_condition(wire.until)}" + (", or none" if wire.or_end else "")
     match wire.count:
         case bytes() as end:
             return f"up to {end.hex(' ')}"
@@ -362,10 +381,16 @@ def _how_many(wire: n.Many[Any]) -> str:
 
 def _referred(given: str | n.By) -> str:
     """Return what an earlier field says about a size, in words."""
+    return f"as many as {_by_text(given)}"
+
+
+def _by_text(given: str | n.By | None) -> str:
     by = n.By.of(given)
     assert by is not None
     per = f", {by.per} to one" if by.per != 1 else ""
-    return f"as many as {by.field} says{per}" + (f", and {by.plus}" if by.plus else "")
+    added = (f", and {by.plus}" if by.plus else "") + (f", less {by.less}" if by.less else "")
+    other = f", or else {_by_text(by.otherwise)}" if by.otherwise else ""
+    return f"{by.field} says{per}{added}{other}"
 
 
 def _count_rows(name: str, count: Any) -> list[Row]:

@@ -14,6 +14,7 @@ from typing import Any, assert_never
 
 from ..errors import SpecError
 from . import nodes as n
+from .states import Then, states
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,7 @@ class MessageNode:
     failure: bool
     good: tuple[int | str, ...]
     sent_by: n.SentBy
+    then: Then
     word: str
     head_least: int
     head_or: int | None
@@ -90,7 +92,7 @@ class Layout:
     others: tuple[Layout, ...] = ()
     """The layouts of the other frames, in the order in which they are tried."""
     seen: bool = True
-    """Whether the side that sends has messages in this frame."""
+    """Whether the side that sends has messages in this frame, which may come now."""
 
     def __post_init__(self) -> None:
         about = (tuple(self.options.items()), tuple(self.shown.items()), self.place)
@@ -136,8 +138,8 @@ class Layout:
 
     @cached_property
     def tried(self) -> tuple[Layout, ...]:
-        """The layouts of the frames that this side sends: the first one whose header fits is taken."""
-        return tuple(layout for layout in (*self.others, self) if layout.seen)
+        """The layouts of the frames that this side sends now: the first one whose header fits is taken."""
+        return tuple(layout for layout in (*self.others, self) if layout.seen) or (self,)
 
     @cached_property
     def takes_any(self) -> bool:
@@ -145,9 +147,15 @@ class Layout:
         return n.OTHER in self.by_code
 
     @cached_property
-    def ends(self) -> tuple[n.Trailer | n.Until | n.Ends, ...]:
+    def ends(self) -> tuple[n.Ending, ...]:
         """The parts of the frame that are at, or decide about, its end."""
-        return tuple(part for part in self.frame.parts if isinstance(part, n.Trailer | n.Until | n.Ends))
+        return tuple(part for part in self.frame.parts if isinstance(part, n.Ending))
+
+    @cached_property
+    def loose(self) -> Mapping[str, n.Field]:
+        """The fields of the header that have no fixed size, or are not always there."""
+        kept = (self.nodes[0].field(part.name) for part in self.frame.parts if isinstance(part, n.Kept) and self.nodes)
+        return {field.name: field for field in kept if not is_fixed(field)}
 
     @cached_property
     def has_head(self) -> bool:
@@ -171,19 +179,23 @@ class Layout:
         return next(known, self.by_code.get(n.OTHER))
 
     def part_size(self, part: n.Part) -> int:
-        """Return the bytes of a part of the header: of a length that can be wide the short form, of a line none."""
+        """Return the bytes of a part of the header: of a length that can be wide the short form, of a line none, nor of
+        a field without a fixed size.
+        """
         match part:
             case n.Magic(value=value):
                 return len(value)
             case n.Size(wire=n.Escaped() | n.Varint() | n.Digits()):
                 return 1
+            case n.Size(wire=str() | n.By()):
+                return 0
             case n.Code(wire=n.Run() | n.Varint() | n.Digits()):
                 return 0
             case n.Size(wire=wire) | n.Head(wire=wire) | n.Code(wire=wire):
                 return size_of(wire)
             case n.Kept(name=name):
-                return size_of(self.nodes[0].field(name).wire)
-            case n.Line() | n.Trailer() | n.Until() | n.Ends():
+                return 0 if name in self.loose else size_of(self.nodes[0].field(name).wire)
+            case n.Line() | n.Trailer() | n.Until() | n.Ends() | n.Opaque():
                 return 0
             case _:
                 assert_never(part)
@@ -192,6 +204,11 @@ class Layout:
         """Return the bytes of the header before a part; without one, of the whole header."""
         parts = self.frame.parts
         return sum(map(self.part_size, parts if part is None else parts[: parts.index(part)]))
+
+
+def is_fixed(field: n.Field) -> bool:
+    """Return whether a field of the header is always there, with a fixed size."""
+    return field.when is None and isinstance(field.wire, n.Fixed | n.Int | n.Bits | n.Bool)
 
 
 def size_of(wire: Any) -> int:
@@ -304,7 +321,11 @@ def resolve(protocol: n.Protocol, options: tuple[tuple[str, Any], ...], shown: t
         nodes = [node for node in messages.values() if node.frame == place and node.code not in unseen]
         return {_key(node, several): node for node in nodes}
 
+    places = states(protocol).get(chosen.get(n.STATE, ""))
+
     def seen(place: str) -> bool:
+        if places is not None and place not in places:
+            return False
         return side is None or sides_of(protocol.messages, place) != {"server" if side == "client" else "client"}
 
     others = tuple(

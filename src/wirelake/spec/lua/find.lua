@@ -129,7 +129,7 @@ end
 
 local proved = {}
 --@ end
---@ when auto links sides
+--@ when auto links sides states
 
 local stream_number = Field.new("tcp.stream")
 
@@ -142,7 +142,7 @@ local function connection(pinfo)
     return table.concat(ends, " ")
 end
 --@ end
---@ when links sides
+--@ when links sides states
 
 local dialled = {}
 
@@ -165,8 +165,52 @@ local function reading_of_side(pinfo)
 end
 --@ end
 
+--@ when states
+
+-- The state of the stream whose frames are read: which of them may come. Wireshark reads packets once more, in any
+-- order, so the state at each frame is remembered.
+local state_now, states_at, state = {}, {}, nil
+
+local function stream_of(pinfo)
+    return connection(pinfo) .. " " .. direction(pinfo)
+end
+
+-- Find the state of the stream at a frame; nothing: that with which streams begin.
+local function find_state(pinfo, tvb, at)
+    local place = ("%d/%d/%d/%d"):format(pinfo.number, at, tvb:len(), tvb:offset())
+    if not pinfo.visited or states_at[place] == nil then states_at[place] = state_now[stream_of(pinfo)] or false end
+    state = states_at[place]
+end
+
+local function in_state(layout)
+    return state and layout.by_state[state] or layout
+end
+
+local function set_state(pinfo, following)
+    state = following
+    if not pinfo.visited then state_now[stream_of(pinfo)] = following end
+end
+
+-- Follow a message to the frames that come next.
+local function follow(pinfo, c)
+    c.halves = {}
+    for _, row in ipairs(c.message.following or {}) do
+        if not row.when or when[row.when.kind](c, row.when, c.values) then return set_state(pinfo, row.state) end
+    end
+end
+
+-- Behind lost bytes any frame may come, but where they are opaque anyway.
+local function lose_state(pinfo, layout)
+    local is_opaque = #layout.others > 0 and layout.unseen
+    for _, other in ipairs(layout.others) do
+        is_opaque = is_opaque and other.frame[#other.frame].kind == "opaque"
+    end
+    if not is_opaque then set_state(pinfo, "any") end
+end
+--@ end
+
 -- The reading for the frame at `at`; or nothing, and how many bytes are missing before it is known.
-local function reading(tvb, pinfo, at, stop)
+local function reading_of(tvb, pinfo, at, stop)
 --@ when sides
     if #readings() > 1 then return reading_of_side(pinfo) end
 --@ end
@@ -181,8 +225,20 @@ local function reading(tvb, pinfo, at, stop)
     return readings().fallback
 end
 
+local function reading(tvb, pinfo, at, stop)
+    local layout, missing = reading_of(tvb, pinfo, at, stop)
+--@ when states
+    layout = layout and in_state(layout)
+--@ end
+    return layout, missing
+end
+
 -- The readings that the frames of a connection may have.
 local function choices_of(pinfo)
+--@ when states
+    local known = reading(nil, pinfo)
+    if known then return { known } end
+--@ end
 --@ when sides
     if #readings() > 1 then return { reading_of_side(pinfo) } end
 --@ end

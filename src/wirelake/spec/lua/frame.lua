@@ -14,7 +14,7 @@ local function message_of(layout, code)
     return layout.by_code[code] or layout.other
 end
 
-local coded_message, read_message
+local coded_message, read_message, read_kept
 --@ when magic
 
 function part_of.magic(h, part)
@@ -192,7 +192,62 @@ end
 --@ end
 --@ when kept
 
-function part_of.kept(h, part)
+--@ when loose said
+
+-- A cursor on what is there of a frame, and the fields of its header that were read.
+local function header_cursor(h, layout, stop)
+    local c = { layout = layout, tvb = h.tvb(h.start, stop):tvb(), header = h, at = h.at, stop = stop, open = true, words = {} }
+    local scope = {}
+    c.message = layout.messages[1]
+    read_kept(c, c.message, scope, {})
+    c.at = h.at
+    return c, scope
+end
+--@ end
+--@ when loose
+
+local MOST_IN_HEADER = 4096
+
+-- A field without a fixed size, or one that is there under a condition.
+local function loose_field(h, part, layout)
+    local reach = h.at + MOST_IN_HEADER
+    if h.size then reach = math.min(reach, h.stop or h.length) end
+    local behind, fault = attempt(function()
+        local c, scope = header_cursor(h, layout, math.min(h.available, reach))
+        if reach > h.available then c.open_stop = c.stop end
+        if part.when and not when[part.when.kind](c, part.when, scope) then return h.at end
+        h.kept[#h.kept + 1] = { part = part, at = h.at }
+        value(c, part.wire, nil, part.key or part.name)
+        return c.at
+    end)
+    if not fault then
+        h.at = behind
+        return false
+    end
+    if not fault.short then error(fault, 0) end
+    if reach > h.available then return true end
+    if reach == h.at + MOST_IN_HEADER then header_fail(h, "frame_limit", fault.path, h.at) end
+    header_fail(h, "frame_limit", fault.path, 0)
+end
+--@ end
+--@ when said
+
+-- A length that fields of the header say.
+function part_of.said(h, part, layout)
+    local c, scope = header_cursor(h, layout, h.available)
+    local by = part.by
+    while by and scope[by.field] == nil do by = by.otherwise end
+    if not by then header_fail(h, "field_missing", part.name, h.at) end
+    local size = math.ceil(scope[by.field] / (by.per or 1)) + (by.plus or 0)
+    if by.less then size = size - (scope[by.less] or 0) end
+    return check_size(h, part, h.at, size)
+end
+--@ end
+
+function part_of.kept(h, part, layout)
+--@ when loose
+    if part.loose then return loose_field(h, part, layout) end
+--@ end
     h.kept[#h.kept + 1] = { part = part, at = h.at }
     h.at = h.at + part.size
 end
@@ -221,6 +276,14 @@ part_of["until"] = function(h, part)
     h.length = h.stop + #part.value
 end
 --@ end
+--@ when opaque
+
+-- Bytes of which nothing is known: those that are there.
+function part_of.opaque(h, part)
+    if h.at >= h.available then return true end
+    h.length = math.min(h.available, h.at + part.most)
+end
+--@ end
 --@ when ends
 
 -- The frame ends with the last field of its message: what the fields need is where that is.
@@ -229,6 +292,7 @@ function part_of.ends(h, part, layout)
     local fault = { short = true }
     if h.at <= stop and stop > 0 then
         local c = { layout = layout, tvb = h.tvb(h.start, stop):tvb(), header = h, at = h.at, stop = stop, open = true }
+        c.open_stop = stop
         _, fault = attempt(function() return read_message(c, coded_message(c)) end)
         if not fault then
             h.length = c.at
@@ -320,6 +384,14 @@ show_part.trailer, show_part["until"] = show_end, show_end
 
 function show_part.ends() end
 --@ end
+--@ when said
+
+function show_part.said() end
+--@ end
+--@ when opaque
+
+function show_part.opaque() end
+--@ end
 --@ when escaped
 
 function show_part.escaped(c, part, at)
@@ -375,8 +447,14 @@ end
 --@ when kept
 
 -- Reads the fields that travel in the header: raw bytes, or what the message says of them. A code is shown already.
-local function read_kept(c, message, scope, done)
+function read_kept(c, message, scope, done)
     local at, tree = c.at, c.tree
+    c.scope, c.halves, c.begun = scope, {}, {}
+--@ when loose
+    for _, part in ipairs(c.layout.frame) do
+        if part.loose then done[part.name] = true end -- even one that is absent
+    end
+--@ end
     for _, kept in ipairs(c.header.kept) do
         c.tree = not kept.is_code and tree or nil
         done[kept.part.name] = true

@@ -140,7 +140,7 @@ end
 
 function least_of.many(wire)
     if wire.stop then return #wire.stop end
-    if wire.last then return least(wire.element) end
+    if wire.last then return wire.or_end and 0 or least(wire.element) end
     if type(wire.count) == "table" then return least(wire.count) end
     if type(wire.count) == "string" then return 0 end
     return (wire.count or 0) * least(wire.element)

@@ -75,7 +75,9 @@ end
 
 sieve_of.head = sieve_of.size
 
-function sieve_of.kept(layout, part) return ("."):rep(part.size), part.size end
+function sieve_of.kept(layout, part)
+    if part.size then return ("."):rep(part.size), part.size end
+end
 
 -- A pattern for the first bytes, as far as they have a fixed place, and how many it looks at.
 local function make_sieve(layout)
@@ -118,7 +120,7 @@ end
 local function make_frame(frame, place, messages, shown)
     local layout = { frame = frame, place = place, shown = shown, messages = {}, by_code = {}, beginnings = {}, others = {} }
     for _, part in ipairs(frame) do
-        if part.kind == "size" or part.kind == "escaped" then layout.size = layout.size or part end
+        if part.kind == "size" or part.kind == "escaped" or part.kind == "said" then layout.size = layout.size or part end
     end
     for _, message in ipairs(messages) do
         if (message.frame or "") == place then add_message(layout, message) end
@@ -138,15 +140,37 @@ local function is_sent(only, chosen)
     return not only or not only.option or chosen[only.option] == only.is
 end
 
-local function make_layout(chosen, shown)
-    local messages = settle(MESSAGES, chosen)
+-- Whether frames of this kind may come in a state of the stream.
+local function may_come(place, state)
+    local comes = true
+--@ when states
+    comes = contains(STATES[state], place)
+--@ end
+    return comes
+end
+
+local function make_one(chosen, shown, messages, state)
     local layout = make_frame(settle(FRAME, chosen), "", messages, shown)
     for _, other in ipairs(FRAMES) do
-        local made = is_sent(other.only, chosen) and make_frame(settle(other.frame, chosen), other.place, messages, shown)
+        local comes = is_sent(other.only, chosen) and may_come(other.place, state)
+        local made = comes and make_frame(settle(other.frame, chosen), other.place, messages, shown)
         if made and made.messages[1] then layout.others[#layout.others + 1] = made end
     end
-    layout.unseen = not is_sent(FRAME_ONLY, chosen)
+    layout.unseen = not (is_sent(FRAME_ONLY, chosen) and may_come("", state)) and #layout.others > 0
     return layout
+end
+
+local function make_layout(chosen, shown)
+    local messages, layout = settle(MESSAGES, chosen), nil
+--@ when states
+    local by_state = {}
+    for state in pairs(STATES) do
+        by_state[state] = make_one(chosen, shown, messages, state)
+        by_state[state].by_state = by_state
+    end
+    layout = by_state[chosen.state]
+--@ end
+    return layout or make_one(chosen, shown, messages)
 end
 
 local layouts

@@ -55,8 +55,11 @@ end
 
 local function is_key(c, how, given)
     local found = bytes_of(c, given)
-    if not how.fold or type(found) ~= "string" then return found == how.key end
-    return trimmed(found):lower() == trimmed(how.key):lower()
+    for _, key in ipairs(how.keys) do
+        if found == key then return true end
+        if how.fold and type(found) == "string" and trimmed(found):lower() == trimmed(key):lower() then return true end
+    end
+    return false
 end
 
 -- What a list says under a key; nothing if it says nothing.
@@ -101,8 +104,10 @@ end
 -- The length or count that an earlier field holds; nothing if it holds none.
 local function referred(c, wire, name, path)
     local found = earlier(c, c.scope, name)
+    if found == nil and wire.otherwise then return referred(c, wire.otherwise, wire.otherwise.field, path) end
     if found == nil then return nil end
     local size = type(found) == "table" and found.till - c.at or math.ceil(found / (wire.per or 1)) + (wire.plus or 0)
+    if wire.less then size = size - (earlier(c, c.scope, wire.less) or 0) end
     if size < 0 then fail(c, "negative_length", path, c.at) end
     return size
 end
@@ -416,6 +421,19 @@ end
 function when.with(c, condition, scope)
     return scope[condition.field] ~= nil
 end
+--@ when begins
+
+function when.begins(c, condition)
+    for _, start in ipairs(condition.starts) do
+        if raw_bytes(c, c.at, math.min(#start, c.stop - c.at)) == start then return true end
+    end
+    local given = raw_bytes(c, c.at, c.stop - c.at)
+    for _, start in ipairs(c.stop == c.open_stop and condition.starts or {}) do
+        if start:sub(1, #given) == given then fail(c, "bytes_fits", "", c.at, true) end
+    end
+    return false
+end
+--@ end
 
 --@ when when
 
@@ -521,6 +539,7 @@ end
 -- Whether a list has another element.
 local function more_follow(c, wire, count, i, path, before)
 --@ when last
+    if wire.or_end and c.at >= c.stop then return false end
     if wire.last then return i == 0 or not holds(c, wire.last, reach(before, wire.last.field)) end
 --@ end
 --@ when stop

@@ -62,6 +62,9 @@ end
 -- Shows the frame at `at`; returns where the next one begins, or nothing and how many bytes are missing.
 local function dissect_frame(tvb, pinfo, tree, at)
     local stop = tvb:len()
+--@ when states
+    find_state(pinfo, tvb, at)
+--@ end
     local layout, missing = reading(tvb, pinfo, at, stop)
     if not layout then return nil, missing end
     local h, fault = attempt(measure, layout, tvb, at, stop)
@@ -76,8 +79,9 @@ local function dissect_frame(tvb, pinfo, tree, at)
     local behind = h and at + h.length or stop
     local root = tree:add(proto, tvb(at, behind - at))
     show_settings(root, tvb, at, layout)
+    local c
     if h then
-        local c = cursor(layout, tvb, at, h, root)
+        c = cursor(layout, tvb, at, h, root)
         local _, found = attempt(read_frame, c)
         fault = found
         if c.message then tell(pinfo, root, title(c)) end
@@ -89,11 +93,19 @@ local function dissect_frame(tvb, pinfo, tree, at)
 --@ when auto
         learn(pinfo, layout)
 --@ end
+--@ when states
+        follow(pinfo, c)
+--@ end
         return behind
     end
 
     -- A bad frame costs itself if another seems to follow; otherwise its length is not believed either.
-    if not h or not follows(choices_of(pinfo), tvb, behind, stop) then behind = search(tvb, pinfo, at + 1, stop) end
+    if not h or not follows(choices_of(pinfo), tvb, behind, stop) then
+--@ when states
+        lose_state(pinfo, layout)
+--@ end
+        behind = search(tvb, pinfo, at + 1, stop)
+    end
     return show_bad(tvb, pinfo, root, at, behind, fault)
 end
 
@@ -189,7 +201,10 @@ function proto.init()
 --@ when links
     requests, partners = {}, {}
 --@ end
---@ when links sides
+--@ when states
+    state_now, states_at = {}, {}
+--@ end
+--@ when links sides states
     dialled = {}
 --@ end
 end
