@@ -155,15 +155,19 @@ def _show(wire: Any, value: Any, layout: Layout) -> Any:
             raise AssertionError(f"{wire!r} is not a wire node")
 
 
-def show_choice(wire: n.Choice[Any], value: Tagged, layout: Layout) -> dict[str, Any]:
+def show_choice(wire: n.Choice[Any], value: Any, layout: Layout) -> Any:
     """Return a value and its tag as JSON; a tag of bytes is shown as text."""
+    if wire.tag is None:
+        return _show(wire.known[None], value, layout)
     tag = value.tag.decode("latin-1") if isinstance(value.tag, bytes) else value.tag
     case = wire.known[value.tag]
     return {"tag": tag} if case is None else {"tag": tag, "value": _show(case, value.value, layout)}
 
 
-def read_choice(wire: n.Choice[Any], shown: Any, layout: Layout) -> Tagged:
+def read_choice(wire: n.Choice[Any], shown: Any, layout: Layout) -> Any:
     """Return the value that such an object describes."""
+    if wire.tag is None:
+        return _read(wire.known[None], shown, layout)
     if not isinstance(shown, dict) or "tag" not in shown:
         raise ValueError('an object with "tag" and "value" is needed')
     tag = shown["tag"]

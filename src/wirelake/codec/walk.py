@@ -116,7 +116,7 @@ def find_end(layout: Layout, part: n.Ends, data: Any, start: int, stop: int, hea
         reader.lookups = node.lookups
         kept = {name: place for name, place in (header.kept or {}).items() if name in node.names}
         values = {name: reader._kept(node.field(name), start + place) for name, place in kept.items()}
-        reader._fields(_payload_steps(node, layout).each, values, "")
+        reader._fields(_payload_steps(node, layout), values, "")
     except Truncated as error:
         available = stop - start
         if stop >= limit:
@@ -151,7 +151,8 @@ class Reader:
         self.head_end: int | None = None
         self.words: list[tuple[int, bytes]] = []
         self.skips = False
-        self.scope: dict[str, Any] = {}
+        self.scopes: list[tuple[frozenset[str], dict[str, Any]]] = []
+        """The structures that are being read, the outermost first: which fields they have, and the values so far."""
         self.depth = 0
         self.is_open = False
         """Whether more bytes may follow those that are there."""
@@ -193,7 +194,7 @@ class Reader:
         if header.mask_at is not None:
             values[_mask_name(self.layout)] = frame[header.mask_at : header.mask_at + 4]
         steps = _payload_steps(node, self.layout)
-        self._fields(steps.each, values, "")
+        self._fields(steps, values, "")
         self._no_more_words()
         notes = self._finish(node)
         for name in steps.lengths:
@@ -252,10 +253,10 @@ class Reader:
             return (node.padding.note,)
         raise self.bad(f"{len(left)} bytes are left behind the last field", "leftover_bytes")
 
-    def _fields(self, steps: tuple[_Step, ...], values: dict[str, Any], prefix: str) -> None:
-        outer, self.scope = self.scope, values
+    def _fields(self, steps: _Steps, values: dict[str, Any], prefix: str) -> None:
+        self.scopes.append((steps.names, values))
         begun, self.begun = self.begun, {_BEGIN: self.at}
-        for name, key, wire, when, spare in steps:
+        for name, key, wire, when, spare in steps.each:
             if name in values:
                 continue
             self.end -= spare
@@ -265,7 +266,8 @@ class Reader:
                 if value is not UNSET:
                     values[name] = value
             self.end += spare
-        self.scope, self.begun = outer, begun
+        self.begun = begun
+        self.scopes.pop()
 
     def _present(self, when: n.Condition, values: dict[str, Any]) -> bool:
         match when:
@@ -277,7 +279,7 @@ class Reader:
             case n.With(field=name):
                 return name in values
             case When(field=path):
-                return holds(when, self._earlier(values, path))
+                return holds(when, self._earlier(path))
             case n.Every(conditions=conditions):
                 return all(self._present(condition, values) for condition in conditions)
             case _:
@@ -288,7 +290,7 @@ class Reader:
         steps = _struct_steps(cls, self.layout)
         if cls.__sum_limits__:
             self._limits(cls, steps, values, path)
-        self._fields(steps.each, values, f"{path}." if path else "")
+        self._fields(steps, values, f"{path}." if path else "")
         for name in steps.lengths:
             values.pop(name, None)
         return cls(**values)
@@ -298,7 +300,8 @@ class Reader:
         for limit in cls.__sum_limits__:
             wires = [wire for _, _, wire, _, _ in steps.each]
             bound = [i for i, wire in enumerate(wires) if isinstance(wire, n.Length) and wire.of in limit.fields]
-            self._fields(steps.each[: bound[-1] + 1], values, f"{path}." if path else "")
+            first = replace(steps, each=steps.each[: bound[-1] + 1])
+            self._fields(first, values, f"{path}." if path else "")
             total = sum(values.get(steps.each[i][0], 0) for i in bound)
             if total > limit.most:
                 names = " and ".join(limit.fields)
@@ -323,12 +326,8 @@ class Reader:
                 return self._bits(wire, path)
             case n.Varint() | n.Digits():
                 return self._numeral(wire, path)
-            case n.Scaled(wire=inner):
-                number = self._value(inner, path)
-                value = meaning(wire)(number)
-                if self.trace is not None:
-                    self.trace[-1].value = value
-                return value
+            case n.Scaled():
+                return self._scaled(wire, path)
             case n.Constant():
                 return self._constant(wire, path)
             case n.Checksum():
@@ -399,6 +398,17 @@ class Reader:
         self._see(path, at, self.at - at, value, what or ("varint" if isinstance(wire, n.Varint) else "digits"))
         return value
 
+    def _scaled(self, wire: n.Scaled[Any], path: str) -> Any:
+        at, number = self.at, self._value(wire.wire, path)
+        try:
+            value = meaning(wire)(number)
+        except DecodeError as error:
+            error.path, error.offset = path, at
+            raise
+        if self.trace is not None:
+            self.trace[-1].value = value
+        return value
+
     def _constant(self, wire: n.Constant, path: str) -> Any:
         at = self.at
         given = self._take(len(wire.value), path, "bytes_fits")
@@ -426,7 +436,7 @@ class Reader:
         by = n.By.of(wire.length)
         size = self._size(wire.length, path, "length") if by is None else self._referred(by, path)
         if size is None:
-            raise self.bad(f"{by.field if by else ''} says no length", "field_missing", path)
+            raise self.bad(f"{by} says no length", "field_missing", path)
         if size > self.end - self.at:
             short = self._too_short(f"{size} bytes", size, "bytes_fits", path, at)
             if self.is_cut:
@@ -440,13 +450,18 @@ class Reader:
         self.end = outer
         return value
 
-    def _choice(self, wire: n.Choice[Any], path: str) -> Tagged:
+    def _choice(self, wire: n.Choice[Any], path: str) -> Any:
         at = self.at
         if self.depth >= wire.depth:
             detail = f"a value inside of {self.depth} others, at most {wire.depth} are allowed"
             raise self._too_much(detail, self.depth + 1, wire.depth, "depth_limit", path, at)
-        tag = self._value(wire.tag, f"{path}.tag")
         known = wire.known
+        if wire.tag is None:
+            self.depth += 1
+            inside = self._value(known[None], path)
+            self.depth -= 1
+            return inside
+        tag = self._value(wire.tag, f"{path}.tag")
         if tag not in known:
             raise self.bad(f"{tag!r} is not a known tag", "unknown_tag", f"{path}.tag", at)
         if known[tag] is None:
@@ -456,14 +471,18 @@ class Reader:
         self.depth -= 1
         return Tagged(tag, value)
 
-    def _earlier(self, values: dict[str, Any], path: str) -> Any:
-        """Return the value of an earlier field, or what a list says under a key."""
+    def _earlier(self, path: str) -> Any:
+        """Return the value of an earlier field, here or around it, or what a list says under a key."""
+        first = path.partition(".")[0]
+        for names, values in reversed(self.scopes):
+            if first in names:
+                return _reach(values, path)
         how = self.lookups.get(path)
         if how is None:
-            return _reach(values, path)
-        value = found(how, values.get(how.field))
+            return None
+        value = found(how, self.scopes[0][1].get(how.field))
         if value is None and how.number:
-            plain = found(replace(how, number=False), values.get(how.field))
+            plain = found(replace(how, number=False), self.scopes[0][1].get(how.field))
             if plain is not None:
                 raise self.bad(f"{how.key!r} is {plain!r}, which is no number", "digits", path)
         return value
@@ -480,21 +499,25 @@ class Reader:
 
     def _referred(self, by: n.By, path: str) -> int | None:
         """Return the length or count that an earlier field holds; None if it holds none."""
-        value = self._earlier(self.scope, by.field)
+        found = (self._earlier(name) for name in by.names)
+        value = next((each for each in found if each is not None and each is not UNSET), None)
         if isinstance(value, _Until):
             size = value - self.at
-        elif value is None or value is UNSET:
+        elif value is None:
             return None
         else:
-            size = -(-value // by.per) + by.plus
+            size = by.size(value)
         if size < 0:
-            raise self.bad(f"{by.field} says {size}, which is negative", "negative_length", path)
+            raise self.bad(f"{by} says {size}, which is negative", "negative_length", path)
         return size
 
-    def _size(self, wire: n.Number, path: str, what: str, null: int | None = None) -> int:
+    def _size(self, given: n.Number | n.By, path: str, what: str, null: int | None = None) -> int:
         """Read a length or a count."""
         at = self.at
+        wire = n.written(given)
         size = self._int(wire, path, what) if isinstance(wire, n.Int) else self._numeral(wire, path, what)
+        if isinstance(given, n.By):
+            size = given.size(size)
         if size < 0 and size != null:
             rule = "negative_count" if what == "count" else "negative_length"
             raise self.bad(f"{what or 'length'} {size} is negative", rule, path, at)
@@ -536,6 +559,11 @@ class Reader:
         if self.is_open:
             raw = bytes(raw)
         self.at += size + behind
+        if wire.pad:
+            raw = raw.rstrip(wire.pad)
+        elif wire.pad_before:
+            raw = raw.lstrip(wire.pad_before)
+            start += size - len(raw)
         return self._content(wire, raw, start, path, rules)
 
     def _check_behind(self, end: bytes, at: int, path: str) -> None:
@@ -554,12 +582,14 @@ class Reader:
             return self.end - self.at
         if isinstance(wire.length, bytes):
             return self._until_end(wire.length, wire.most, path)
+        if isinstance(wire.length, int):
+            return wire.length
         by = n.By.of(wire.length)
         if by is None:
             return self._size(wire.length, path, "length", wire.null)
         length = self._referred(by, path)
         if length is None and not wire.end:
-            raise self.bad(f"{by.field} says no length", "field_missing", path)
+            raise self.bad(f"{by} says no length", "field_missing", path)
         return self._until_end(wire.end, wire.most, path) if length is None else length
 
     def _until_end(self, end: bytes, most: int | None, path: str) -> int:
@@ -621,7 +651,7 @@ class Reader:
         if by is not None:
             count = self._referred(by, path)
             if count is None:
-                raise self.bad(f"{by.field} says no count", "field_missing", path)
+                raise self.bad(f"{by} says no count", "field_missing", path)
         else:
             count = wire.count if isinstance(wire.count, int) else self._size(wire.count, path, "count", wire.null)
         if wire.null is not None and count == wire.null:
@@ -939,12 +969,15 @@ class _Steps:
 
     each: tuple[_Step, ...]
     lengths: tuple[str, ...]
+    names: frozenset[str]
+    """All fields, those in the header of the frame, too."""
 
 
 @lru_cache(maxsize=1024)
 def _payload_steps(node: MessageNode, layout: Layout) -> _Steps:
     in_frame = kept_fields(layout)
-    return _steps(tuple(f for f in node.fields if f.name not in in_frame))
+    steps = _steps(tuple(f for f in node.fields if f.name not in in_frame))
+    return replace(steps, names=steps.names | in_frame)
 
 
 @lru_cache(maxsize=1024)
@@ -958,7 +991,8 @@ def _steps(fields: tuple[n.Field, ...]) -> _Steps:
         for field, spare in zip(fields, spare_bytes(fields), strict=True)
         if not field.view_of
     )
-    return _Steps(each, tuple(field.name for field in fields if isinstance(field.wire, n.Length)))
+    lengths = tuple(field.name for field in fields if isinstance(field.wire, n.Length))
+    return _Steps(each, lengths, frozenset(field.name for field in fields))
 
 
 def _strict(raw: bytes, wire: n.Run[Any], rules: str) -> str:

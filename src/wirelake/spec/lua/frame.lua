@@ -387,6 +387,9 @@ local function read_kept(c, message, scope, done)
                 if row.name == kept.part.name then
                     c.at = kept.at
                     scope[row.name] = value(c, row.wire, row.field, row.key or row.name)
+--@ when when
+                    scope[row.name .. ":halves"] = halves_of(c, row.wire, kept.at)
+--@ end
                 end
             end
         end
