@@ -551,7 +551,7 @@ talk(
         y=s.many(s.u8, s.By(s.varint(3), plus=-1), null=-1),
         z=s.sized(s.By(s.be.u16, plus=-2), s.many(s.be.u16, None)),
         w=s.blob(s.By(s.u8, plus=3)),
-        v=s.text(s.By(s.u8, times=2), charset="utf-16-le"),
+        v=s.blob(s.By(s.u8, times=2)),
         u=s.many(s.u8, s.By(s.u8, times=3, plus=1)),
     ),
 )
@@ -637,6 +637,13 @@ talk(
             ),
             s.u8,
         ),
+    ),
+)
+talk(
+    "elements that a condition makes empty",
+    fields=each(
+        k=s.within(s.u8, 0, 3, "k"),
+        x=s.many(s.nested(s.struct("Maybe", m=s.optional(s.u8, "m", when=When("k", least=1)))), s.u8),
     ),
 )
 talk(

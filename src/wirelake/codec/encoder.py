@@ -502,6 +502,8 @@ class _Writer:
                 for i, item in enumerate(value):
                     starts.append(len(self.out))
                     self._write(element, item, f"{path}[{i}]")
+                    if len(self.out) == starts[-1]:
+                        raise EncodeError("an element has no bytes", rule="count_fits", path=f"{path}[{i}]")
                 if isinstance(count, bytes):
                     self._end_list(count, starts, path)
             case n.Cells():

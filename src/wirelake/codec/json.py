@@ -108,13 +108,17 @@ def _show_into(fields: dict[str, Any], key: str, wire: Any, value: Any, layout: 
 
 def _may_be_null(field: n.Field) -> bool:
     """Whether null is a value of a field, and does not only say that it is absent."""
-    is_free = isinstance(field.wire, n.Run) and field.wire.content in ("msgpack", "msgpack_map", "json")
-    return isinstance(field.wire, n.Run) and bool(field.view_of or (is_free and field.when is None))
+    wire = field.wire
+    while isinstance(wire, n.Sized):
+        wire = wire.inner
+    is_free = isinstance(wire, n.Run) and wire.content in ("msgpack", "msgpack_map", "json")
+    says_absent = field.when is not None and field.default is not UNSET
+    return isinstance(wire, n.Run) and bool(field.view_of or (is_free and not says_absent))
 
 
 def _absent(field: n.Field, value: Any) -> bool:
     """Whether a field of a structure is not there (None is a value where nothing is optional)."""
-    return value is UNSET or (value is None and field.when is not None)
+    return value is UNSET or (value is None and field.when is not None and not _may_be_null(field))
 
 
 def _show(wire: Any, value: Any, layout: Layout) -> Any:

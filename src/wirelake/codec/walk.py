@@ -638,11 +638,11 @@ class Reader:
         found: list[Any] = []
         if wire.until is not None:
             while not found or not holds(wire.until, reach(found[-1], wire.until.field)):
-                found.append(self._value(wire.element, f"{path}[{len(found)}]"))
+                found.append(self._element(wire.element, f"{path}[{len(found)}]"))
             return tuple(found)
         if wire.count is None:
             while self.at < self.end:
-                found.append(self._value(wire.element, f"{path}[{len(found)}]"))
+                found.append(self._element(wire.element, f"{path}[{len(found)}]"))
             return tuple(found)
         if isinstance(wire.count, bytes):
             return self._until(wire.element, wire.count, path)
@@ -656,7 +656,7 @@ class Reader:
             count = wire.count if isinstance(wire.count, int) else self._size(wire.count, path, "count", wire.null)
         if wire.null is not None and count == wire.null:
             return None
-        least = smallest(wire.element, self.layout)
+        least = max(1, smallest(wire.element, self.layout))
         if count * least > self.end - self.at:
             short = self._too_short(
                 f"{count} elements of at least {least} bytes", count * least, "count_fits", path, at
@@ -665,8 +665,16 @@ class Reader:
                 self._value(wire.element, f"{path}[{i}]")
             raise short
         for i in range(count):
-            found.append(self._value(wire.element, f"{path}[{i}]"))
+            found.append(self._element(wire.element, f"{path}[{i}]"))
         return tuple(found)
+
+    def _element(self, wire: Any, path: str) -> Any:
+        """Read an element of a list; one of no bytes is refused, for a count could claim any number of them."""
+        at = self.at
+        value = self._value(wire, path)
+        if self.at == at:
+            raise self.bad("an element has no bytes", "count_fits", path)
+        return value
 
     def _until(self, element: Any, end: bytes, path: str) -> tuple[Any, ...]:
         """Read elements up to the bytes that stand behind the last one."""
@@ -674,7 +682,7 @@ class Reader:
         while not self.data.startswith(end, self.at, self.end):
             if self.at >= self.end:
                 raise self._too_short(f"no {end!r} ends the list", len(end), "terminator", path, self.at)
-            found.append(self._value(element, f"{path}[{len(found)}]"))
+            found.append(self._element(element, f"{path}[{len(found)}]"))
         self._see(path, self.at, len(end), end, "end of the list")
         self.at += len(end)
         return tuple(found)

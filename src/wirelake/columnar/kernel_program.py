@@ -658,8 +658,6 @@ class Lowering:
                 size, flags = self.register("length") + 1, k.COUNTED
                 self._size(wire.count, size - 1)
             case None | bytes() as end:
-                if least < 1:
-                    raise Unsupported("elements without bytes until the end")
                 if end is not None:
                     flags, ending = k.ENDED, self._ending(end)
             case int() as fixed:
@@ -668,6 +666,8 @@ class Lowering:
                 raise Unsupported("a count in an earlier field")
         if self.depth >= k.MAX_NESTING:
             raise Unsupported("lists in lists in lists")
+        if least < 1:
+            raise Unsupported("elements that may have no bytes")
         self.depth += 1
         at = self.emit(k.LIST, made.slot if made is not None else -1, size, flags, least, list_id, 0, ending)
         self._value(wire.element, made.children["element"] if made is not None else None, name, around)

@@ -500,7 +500,7 @@ def _many(wire: n.Many[Any], layout: Layout) -> Maker:
     element = value_maker(wire.element, layout)
     count = wire.count
     if wire.until is not None:
-        return _until(wire.until, element, _ending(wire.element, wire.until, layout))
+        return _until(wire, wire.until, element, layout)
     if isinstance(count, int):
         return lambda draw: tuple([element(draw) for _ in range(count)])
     fewest, most = (0, None) if n.written(count) is None else n.sizes(count)
@@ -519,15 +519,20 @@ def _many(wire: n.Many[Any], layout: Layout) -> Maker:
     return make
 
 
-def _until(until: When, element: Maker, ending: Maker) -> Maker:
+def _until(wire: n.Many[Any], until: When, element: Maker, layout: Layout) -> Maker:
     """Return what draws elements of which the last one, and no other, ends the list."""
+    endings: list[Maker] = []  # made when it is needed: an element may hold such a list
+    holds_itself = holds_choice(wire.element)
 
     def make(draw: Draw) -> tuple[Any, ...]:
-        most = int(draw.rng.expovariate(0.5) * draw.size)
+        is_deep = holds_itself and draw.depth >= _DEEP
+        most = 0 if is_deep else int(draw.rng.expovariate(0.5) * draw.size)
+        if not endings:
+            endings.append(_ending(wire.element, until, layout))
         drawn = [element(draw) for _ in range(most)]
         before = [item for item in drawn if not holds(until, reach(item, until.field))]
         for _ in range(50 * TRIES):
-            last = ending(draw)
+            last = endings[0](draw)
             if holds(until, reach(last, until.field)):
                 return (*before, last)
         raise EncodeError("no element that ends the list was drawn", rule="terminator")

@@ -504,6 +504,15 @@ def _may_be_empty(made: Layout, wire: Any) -> bool:
             return True
 
 
+def _has_conditions(made: Layout, wire: Any, seen: tuple[Any, ...] = ()) -> bool:
+    """Return whether conditions in a structure decide whether it has bytes. ``seen``: those around it."""
+    element = n.structure_of(wire)
+    if element is None or element in seen:
+        return False
+    fields = resolve_fields(element.struct, made.options)
+    return any(f.when is not None or _has_conditions(made, f.wire, (*seen, element)) for f in fields)
+
+
 def _check_word(wire: n.Word[Any], where: str) -> None:
     for pattern in (each for each in (wire.pattern, wire.quick) if each is not None):
         try:
@@ -593,7 +602,8 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
             _check_before(made, count, where)
             require(count != b"", f'{where}: no bytes cannot end a list; write many(..., b"\\0")')
             _check_wire(made, element, where)
-            require(not _may_be_empty(made, element), f"{where}: an element can be empty, so there is no end to them")
+            is_empty = _may_be_empty(made, element) and not _has_conditions(made, element)
+            require(not is_empty, f"{where}: an element can be empty, so there is no end to them")
         case n.Cells(types=types, type_mask=mask, id_shift=shift, type_shift=type_shift):
             require(len(types) == mask + 1, f"{where}: {mask + 1} type codes need as many types, not {len(types)}")
             require(shift > type_shift, f"{where}: the number lies above the type")

@@ -30,11 +30,11 @@ class OptionReply(s.Message, code=4, frame="option_reply", kind="control", sent_
 
 class Request(s.Message, code=5, kind="request", answer=("simple_reply", "chunk"), sent_by="client"):
     flags: int = s.field(s.be.u16, "1 to the disk")
-    type: int = s.field(s.be.u16, "0 read, 1 write, 2 disconnect, 3 flush, 4 trim")
+    command: int = s.field(s.be.u16, "0 read, 1 write, 2 disconnect, 3 flush, 4 trim")
     handle: int = HANDLE
     offset: int = s.field(s.be.u64, "first byte", column="first")
     size: int = s.field(s.be.u32, "how many bytes")
-    data: bytes | None = s.optional(s.blob("size"), "what is written", when=When("type", one_of=(1,)))
+    data: bytes | None = s.optional(s.blob("size"), "what is written", when=When("command", one_of=(1,)))
 
 
 class SimpleReply(s.Message, code=6, frame="simple_reply", kind="response", good=(0,), sent_by="server"):
@@ -46,7 +46,7 @@ class SimpleReply(s.Message, code=6, frame="simple_reply", kind="response", good
 
 class Chunk(s.Message, code=7, frame="chunk", kind="response", sent_by="server"):
     flags: int = s.field(s.be.u16, "1 the last one")
-    type: int = s.field(s.be.u16, "0 none, 1 data, 2 hole, from 2**15 on an error")
+    chunk: int = s.field(s.be.u16, "0 none, 1 data, 2 hole, from 2**15 on an error")
     handle: int = HANDLE
     data: bytes = s.field(s.blob(s.be.u32, most=1 << 26), "of the chunk")
 

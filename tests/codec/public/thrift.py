@@ -8,6 +8,7 @@ from wirelake.spec import When
 ZIGZAG, BINARY = s.varint(10, signed="zigzag"), s.blob(s.varint(5))
 NAMES = "stop true false i8 i16 i32 i64 double binary list set map struct"
 KIND = s.Labels("kind", dict(enumerate(NAMES.split())))
+KINDS = s.labelled(s.within(s.u8, 1, 12, "kind"), KIND)
 FIELDS = s.many(s.nested(lambda: Field), None, until=When("kind", one_of=(0,)))
 
 
@@ -26,7 +27,7 @@ class Value(s.Struct):
 
 class List(s.Struct):
     count: int = s.field(s.bits(s.u8, 4, 4), "elements, or 15")
-    kind: int = s.field(s.bits(s.labelled(s.u8, KIND), 0, 4), "of the elements")
+    kind: int = s.field(s.bits(KINDS, 0, 4), "of the elements")
     long_count: int | None = s.optional(s.varint(5), "elements, if they are more", when=When("count", one_of=(15,)))
     elements: tuple[Value, ...] = s.field(s.many(s.nested(Value), s.By(("long_count", "count"))), "the elements")
 
@@ -36,7 +37,7 @@ class Key(s.Struct):
 
     byte: int | None = s.optional(s.u8, "a byte, or 1 or 2", when=When("key_kind", one_of=(1, 2, 3)))
     number: int | None = s.optional(ZIGZAG, "an integer", when=When("key_kind", one_of=(4, 5, 6)))
-    binary: bytes | None = s.optional(BINARY, "text", when=When("key_kind", least=8))
+    binary: bytes | None = s.optional(BINARY, "text", when=When("key_kind", least=7))
 
 
 class Entry(s.Struct):
@@ -45,8 +46,8 @@ class Entry(s.Struct):
 
 
 class Entries(s.Struct):
-    key_kind: int = s.field(s.bits(s.labelled(s.u8, KIND), 4, 4), "kind of the keys")
-    kind: int = s.field(s.bits(s.labelled(s.u8, KIND), 0, 4), "kind of the values")
+    key_kind: int = s.field(s.bits(s.within(s.u8, 1, 8, "key"), 4, 4), "kind of the keys")
+    kind: int = s.field(s.bits(KINDS, 0, 4), "kind of the values")
     entries: tuple[Entry, ...] = s.field(s.many(s.nested(Entry), "count"), "the entries")
 
 

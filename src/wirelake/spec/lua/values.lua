@@ -552,7 +552,11 @@ local function halves_of(c, wire, at)
         if wire.signed then return { high = wire.little and high:le_int() or high:int(), low = low } end
         return { high = wire.little and high:le_uint() or high:uint(), low = low }
     end
-    if wire.wide and c.shown then return { high = c.shown:higher(), low = c.shown:lower() } end
+    if wire.wide and c.shown then
+        local hex = c.shown:tohex(16)
+        local high, low = tonumber(hex:sub(1, 8), 16), tonumber(hex:sub(9), 16)
+        return { high = wire.signed and high >= 2 ^ 31 and high - 2 ^ 32 or high, low = low }
+    end
 end
 
 local function halves_in(number)
@@ -693,7 +697,9 @@ function read.many(c, wire, field, path)
     items = c.message.lookups and {}
 --@ end
     while more_follow(c, wire, count, i, path, before) do
+        local began = c.at
         before = value(c, wire.element, field, ("%s[%d]"):format(path, i))
+        if c.at == began then fail(c, "count_fits", ("%s[%d]"):format(path, i), began) end
         i = i + 1
         if items then items[i] = before end
     end
