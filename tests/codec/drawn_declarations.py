@@ -93,17 +93,27 @@ _integers = st.sampled_from((u8, be.u16, le.u16, be.u24, le.u32, be.i16, be.i64,
     (within(be.u16, 5, 500, "some_range"), labelled(u8, n.Labels("some", {0: "none", 1: "one"})))
 )
 _varints = st.builds(varint, st.integers(1, 10), high_first=st.booleans(), lenient=st.booleans()) | st.sampled_from(
-    (ber(), compact({252: le.u16, 253: be.u24, 254: le.u64}), compact({255: be.u32}, lenient=True))
+    (
+        *(ber(), compact({252: le.u16, 253: be.u24, 254: le.u64}), compact({255: be.u32}, lenient=True)),
+        *(varint(10, signed="zigzag"), varint(3, signed="zigzag", high_first=True), varint(10, signed="twos")),
+        compact({251: None, 252: le.u16}),
+    )
 )
 _digits = st.builds(digits, st.integers(1, 4), base=st.sampled_from((10, 16))) | st.builds(
     digits, st.sampled_from(ENDS), st.sampled_from((0, -1, -500)), st.integers(1, 2**40), base=st.sampled_from((10, 16))
 )
-_counts = _varints | _digits | st.sampled_from((u8, be.u16, le.u32, be.i16))
+_filled = st.sampled_from(
+    (digits(9, pad_before=b" "), digits(6, -99, 9999, pad=b"_"), digits(4, base=8), digits(5, -99, 99))
+)
+_counts = _varints | _digits | _filled | st.sampled_from((u8, be.u16, le.u32, be.i16))
+_counts = _counts | st.builds(By, _varints | st.sampled_from((u8, be.u16)), plus=st.integers(-3, 2))
 _texts = st.builds(text, _counts | st.sampled_from(ENDS), strict=st.booleans(), most=st.none() | st.integers(1, 99))
 ESCAPES = {rb"\\": b"\\", rb"\z": b"\0", rb"\n": b"\n", rb"\-": b"-"}
 _escapes = st.just(ESCAPES)
 _escaped = st.one_of(*(st.builds(make, _counts | st.sampled_from(ENDS), escapes=_escapes) for make in (text, blob)))
 _behind = st.builds(text, _counts, end=st.sampled_from(ENDS))
+_fixed_texts = st.sampled_from((text(8, pad=b" "), text(3, pad_before=b"\0", strict=True), blob(5, pad=b"x")))
+_times = st.sampled_from((timestamp(text(u8), "%Y-%m-%d %H:%M:%S.%f"), timestamp(text(b"\0"), "%a %b %d %Y")))
 _FREE = (
     msgpack(be.u16, is_map=True),
     msgpack(u8),
@@ -118,6 +128,9 @@ _leaves = st.one_of(
         _texts,
         _escaped,
         _behind,
+        _fixed_texts,
+        _times,
+        _filled,
         *map(st.just, _FREE),
         st.sampled_from((bool8, flag8, uuid)),
     ),
@@ -136,6 +149,18 @@ class Step(Struct):
 
 
 _lists = st.just(many(nested(Step), None, until=When("tag", one_of=(0, 7))))
+
+
+class Tree(Struct):
+    """A structure that holds itself, and says how many times."""
+
+    label: str = field(text(u8), "what it is")
+    more: int = field(u8, "whether another one follows")
+    next: Tree | None = field(nested(lambda: Tree, depth=6), "the next one", when=When("more", bits=1), default=None)
+    inside: tuple[Tree, ...] = field(many(nested(lambda: Tree, depth=6), u8), "those in it", default=())
+
+
+_trees = st.sampled_from((nested(Tree), nested(lambda: Tree, depth=7)))
 _tails = st.sampled_from((rest, rest_text, many(be.u16, None), many(text(u8), None)))
 _pairs = many(nested(made(Struct, "Pair", {"key": field(text(u8)), "value": field(text(b"\n"))})), u8)
 
@@ -147,6 +172,7 @@ def _wrapped(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.builds(nested, structures(inner)),
         choices(inner),
         _lists,
+        _trees,
     )
 
 
@@ -183,6 +209,8 @@ def fields(draw: st.DrawFn, inner: st.SearchStrategy[Any], most: int = 4) -> dic
         found |= draw(apart())
     if draw(st.booleans()):
         found |= draw(counted(inner))
+    if draw(st.booleans()):
+        found |= draw(around(inner))
     if draw(st.booleans()):
         found[name("null")] = field(draw(_nulls), default=None)
     if draw(st.booleans()):
@@ -224,9 +252,19 @@ def apart(draw: st.DrawFn) -> dict[str, Any]:
 def counted(draw: st.DrawFn, inner: st.SearchStrategy[Any]) -> dict[str, Any]:
     """A number that is a field of its own, and says how many bytes or elements another one has."""
     count = name("count")
-    by = draw(st.sampled_from((count, By(count), By(count, per=8), By(count, plus=1))))
+    by = draw(st.sampled_from((count, By(count), By(count, per=8), By(count, plus=1), By(count, times=3))))
     wire = draw(st.sampled_from((blob(by), text(by), many(draw(inner), by))))
     return {count: field(draw(st.sampled_from((u8, be.u16, varint(2), digits(2))))), name("of"): field(wire)}
+
+
+@st.composite
+def around(draw: st.DrawFn, inner: st.SearchStrategy[Any]) -> dict[str, Any]:
+    """A number, and a structure in which it decides what is there."""
+    version = name("version")
+    asked = field(draw(inner), when=draw(_asked(version, u8)), default=None)
+    known = {name("always"): field(be.u16), name("maybe"): asked, name("wide"): field(blob(version))}
+    struct = nested(made(Struct, name("Asking"), known))
+    return {version: field(u8), name("asking"): field(draw(st.sampled_from((struct, many(struct, u8)))))}
 
 
 _nulls = st.sampled_from((text(be.i16, null=-1), blob(digits(b";", -1, 99), null=-1), many(be.u16, be.i16, null=-1)))

@@ -220,7 +220,10 @@ talk(
     "texts with escapes",
     fields=each(x=s.text(b"\n", escapes={rb"\\": b"\\", rb"\n": b"\n"}), y=s.blob(s.u8, escapes={b"==": b"="})),
 )
-talk("text in another character set", fields=each(x=s.Run(s.u8, "strict_text", charset="latin-1")))
+talk(
+    "text in another character set",
+    fields=each(x=s.Run(s.u8, "strict_text", charset="latin-1"), y=s.text(9, charset="latin-1", pad=b" ")),
+)
 talk("text in ASCII", fields=each(x=s.Run(s.u8, "strict_text", charset="us-ascii")))
 talk("text in a charset of two bytes", fields=each(x=s.Run(s.u8, "strict_text", charset="utf-16-le")))
 talk("json", fields=each(x=s.Run(s.u8, "json")))
@@ -600,6 +603,29 @@ talk(
         y=s.blob(s.By("total", less="head"), end=b"\r\n"),
     ),
 )
+HUGE = 2**64 - 1
+talk(
+    "conditions on numbers above 53 bits",
+    fields=each(
+        k=s.le.u64,
+        a=s.optional(s.u8, when=When("k", least=2**63 + 5)),
+        b=s.optional(s.u8, when=When("k", one_of=(HUGE, 1))),
+        c=s.optional(s.u8, when=When("k", none_of=(HUGE - 1,), most=HUGE - 1)),
+        n=s.be.i64,
+        d=s.optional(s.u8, when=When("n", most=-(2**63) + 1)),
+        e=s.optional(s.u8, when=When("n", one_of=(2**63 - 1,))),
+        v=s.varint(10),
+        f=s.optional(s.u8, when=When("v", one_of=(HUGE, HUGE - 1))),
+        w=s.nested(s.struct("Wide", z=s.field(s.varint(10, signed="zigzag"), "z"))),
+        g=s.optional(s.u8, when=When("w.z", least=2**63 - 1)),
+    ),
+)
+talk(
+    "conditions on a number above 53 bits in the header",
+    s.Kept("k"),
+    *SIZED,
+    fields=each(k=s.be.u64, a=s.optional(s.u8, when=When("k", one_of=(HUGE, 2**63)))),
+)
 talk(
     "code of wide parts",
     *(s.Code(name, s.be.u32) for name in "abc"),
@@ -607,6 +633,134 @@ talk(
     asked={"code": (1 << 30, 0, 0), "answer": "tell"},
     told={"code": (1 << 29, 0, 0)},
 )
+
+
+talk(
+    "numbers with a sign in bytes of 7 bits",
+    fields=each(
+        a=s.varint(3, signed="zigzag"),
+        b=s.varint(10, signed="zigzag"),
+        c=s.varint(10, signed="twos"),
+        h=s.varint(5, signed="twos"),
+        d=s.text(s.varint(5, signed="zigzag"), null=-1),
+        e=s.many(s.u8, s.varint(2, signed="zigzag")),
+        f=s.varint(9, signed="zigzag", high_first=True, lenient=True),
+        g=s.optional(s.u8, when=When("b", most=-(2**60))),
+    ),
+)
+talk(
+    "lengths of one more",
+    fields=each(
+        x=s.text(s.By(s.varint(5), plus=-1), null=-1),
+        y=s.many(s.u8, s.By(s.varint(3), plus=-1), null=-1),
+        z=s.sized(s.By(s.be.u16, plus=-2), s.many(s.be.u16, None)),
+        w=s.blob(s.By(s.u8, plus=3)),
+        v=s.blob(s.By(s.u8, times=2)),
+        u=s.many(s.u8, s.By(s.u8, times=3, plus=1)),
+    ),
+)
+NULLED = s.compact({0xFB: None, 0xFC: s.le.u16, 0xFD: s.le.u24, 0xFE: s.le.u64})
+talk(
+    "a byte that stands for no length",
+    fields=each(
+        x=s.text(NULLED, null=-1),
+        y=s.many(s.text(NULLED, null=-1), s.u8),
+        z=NULLED,
+        w=s.compact({0xFE: s.le.u16, 0xFF: None}),
+    ),
+)
+talk(
+    "values of a fixed size, filled up",
+    fields=each(
+        a=s.text(8, pad=b" "),
+        b=s.text(6, pad_before=b"0", strict=True),
+        c=s.blob(5, pad=b"\0"),
+        d=s.many(s.text(2, pad=b"\0"), s.u8),
+        e=s.optional(s.u8, when=When("a", one_of=("",))),
+    ),
+)
+talk(
+    "numbers of a fixed size, filled up",
+    fields=each(
+        a=s.digits(20, pad_before=b" "),
+        b=s.digits(7, base=8),
+        c=s.digits(6, -99999, 99999),
+        d=s.digits(5, -999, 999, pad=b" "),
+        e=s.fixed_point(s.digits(10, pad_before=b" "), decimals=4),
+        f=s.digits(b" ", base=8),
+        g=s.digits(12, base=8, pad=b"\0"),
+        h=s.digits(12, -(2**33) + 1, 2**33, base=8),
+    ),
+)
+talk(
+    "times as text",
+    fields=each(
+        a=s.timestamp(s.text(b"\1"), "%Y%m%d-%H:%M:%S.%3f"),
+        b=s.timestamp(s.text(s.u8, strict=True), "%a, %d %b %Y %H:%M:%S GMT"),
+        c=s.timestamp(s.text(s.u8), "%Y-%m-%dT%H:%M:%S.%fZ"),
+        d=s.timestamp(s.text(10, pad=b" "), "%Y/%j"),
+    ),
+)
+
+
+class Node(s.Struct):
+    """A structure that holds itself, in a list and in an optional field."""
+
+    name: str = s.field(s.text(s.u8), "its name")
+    value: int = s.field(s.bits(s.u8, 1, 7), "a number")
+    has_next: int = s.field(s.bits(s.u8, 0, 1), "whether another one follows")
+    next: Node | None = s.optional(s.nested(lambda: Node, depth=5), "the one behind it", when=When("has_next"))
+    inside: tuple[Node, ...] = s.field(s.many(s.nested(lambda: Node, depth=5), s.u8), "those in it", default=())
+
+
+talk("structures that hold themselves", fields=each(x=s.nested(Node), y=s.u8, z=s.nested(lambda: Node, depth=6)))
+talk(
+    "bits of 64",
+    fields=each(a=s.bits(s.be.u64, 60, 4), b=s.bits(s.be.u64, 20, 40), c=s.bits(s.be.u64, 0, 20), d=s.u8),
+)
+VERSIONED = s.struct(
+    "Versioned",
+    name=s.field(s.text(s.u8), "its name"),
+    more=s.optional(s.be.u16, "of a version", when=When("version", least=9)),
+    data=s.optional(s.blob(s.By("width")), "as wide as all", when=When("a", bits=1)),
+)
+talk(
+    "conditions on fields around a structure",
+    *SIZED,
+    s.Kept("version"),
+    fields=each(
+        version=s.u8,
+        width=s.within(s.u8, 0, 9, "width"),
+        a=s.bits(s.u8, 4, 4),
+        b=s.bits(s.u8, 0, 4),
+        x=s.many(s.nested(VERSIONED), s.u8),
+        y=s.nested(s.struct("Around", inner=s.field(s.nested(VERSIONED), "one more"), z=s.field(s.u8, "z"))),
+        z=s.many(
+            s.nested(
+                s.struct("Inner", q=s.field(s.u8, "q"), r=s.optional(s.u8, "r", when=(When("b", most=9), When("q"))))
+            ),
+            s.u8,
+        ),
+    ),
+)
+talk(
+    "elements that a condition makes empty",
+    fields=each(
+        k=s.within(s.u8, 0, 3, "k"),
+        x=s.many(s.nested(s.struct("Maybe", m=s.optional(s.u8, "m", when=When("k", least=1)))), s.u8),
+    ),
+)
+talk(
+    "a short length, or a long one behind it",
+    fields=each(
+        flag=s.bits(s.u8, 7, 1),
+        short=s.bits(s.u8, 0, 7),
+        middle=s.optional(s.be.u16, "if short is 126", when=When("short", one_of=(126,))),
+        long=s.optional(s.be.u64, "if short is 127", when=When("short", one_of=(127,))),
+        x=s.blob(s.By("long", otherwise=s.By("middle", otherwise="short"))),
+    ),
+)
+talk("lists in larger units", fields=each(n=s.within(s.u8, 0, 9, "n"), x=s.blob(s.By("n", times=4, plus=1))))
 
 
 def alone() -> s.Protocol:
@@ -688,6 +842,28 @@ RECIPES = {
         "lists up to an element",
         "lists up to an element, or to the end",
     ),
+    "a number with a sign in bytes of 7 bits, as in protobuf, Avro, Thrift and Kafka": (
+        "numbers with a sign in bytes of 7 bits",
+    ),
+    "a length or count that is written as one more, so that 0 is no value, as in Kafka": ("lengths of one more",),
+    "a byte that stands for no value instead of a length, as in MySQL": ("a byte that stands for no length",),
+    "text, bytes or a number of a fixed size, filled up with blanks or zeros": (
+        "values of a fixed size, filled up",
+        "numbers of a fixed size, filled up",
+    ),
+    "a time as text": ("times as text",),
+    "a structure that holds itself, in a list or under a condition": ("structures that hold themselves",),
+    "a condition in a structure on a field of what is around it, such as the version of the message": (
+        "conditions on fields around a structure",
+    ),
+    "a short length, in whose place a longer one may stand, as in WebSocket and CBOR": (
+        "a short length, or a long one behind it",
+    ),
+    "a length in units of several bytes, in a field before it, or in the number before it": (
+        "lists in larger units",
+        "lengths of one more",
+    ),
+    "text in another character set": ("text in another character set",),
     "zeros up to a multiple of four bytes": ("zeros up to a multiple",),
     "header lines": ("header lines",),
     "what one of them says; a body with that length, else up to a zero byte": (

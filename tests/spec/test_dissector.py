@@ -69,6 +69,7 @@ from wirelake.spec import field as declared
 from wirelake.spec import nodes as n
 from wirelake.spec import number as number_word
 from wirelake.spec import word as text_word
+from wirelake.spec.check import holds_choice
 from wirelake.spec.dissector import dissector
 from wirelake.spec.resolve import candidates
 
@@ -265,10 +266,6 @@ def flatten(shown: Any, name: str, free: set[str]) -> Iterator[tuple[str, Any]]:
             pass
         case {"hex": str(digits)} if len(shown) == 1:
             yield name, bytes.fromhex(digits)
-        case {"tag": tag} if shown.keys() <= {"tag", "value"}:
-            inside = name.removesuffix(".value")  # a choice inside of itself has the same fields
-            yield f"{inside}.tag", tag
-            yield from flatten(shown.get("value"), f"{inside}.value", free)
         case {"fid": fid, "type": kind, "value": value}:
             yield f"{name}.fid", fid
             yield f"{name}.type", {"label": kind}
@@ -365,40 +362,82 @@ def structures(wire: Any, seen: set[Any]) -> Iterator[Any]:
 
 
 def bare_name(shown: Shown, message: Any, name: str, expected: dict[str, list[Any]]) -> str:
-    """The name of a field without what sets it apart from others of the same name: its message and its type."""
+    """The name of a field without what sets it apart from others of the same name: its message."""
     bare = name.removeprefix(f"{shown.protocol}.")
-    bare = bare if bare in expected else bare.removeprefix(f"{message.__message__['name']}.")
-    untyped = bare.rsplit(".", 1)[0]
-    return untyped if bare not in expected and untyped.endswith(".value") else bare
+    return bare if bare in expected else bare.removeprefix(f"{message.__message__['name']}.")
 
 
-def unvalued(name: str) -> str:
-    """A name without the parts that say that it is inside of a choice."""
-    return re.sub(r"\.value(?=\.|$)", "", name)
+Items = Iterator[tuple[str, Any]]
+
+
+def items_of(wire: Any, shown: Any, place: str, opened: dict[Any, str]) -> Items:
+    """What a value in JSON is made of, under the names that the dissector gives it: a choice inside of itself has the
+    names that it has where it begins.
+    """
+    match wire:
+        case n.Choice(tag=tag, known=known):
+            place = opened.get(wire, place)
+            inner = opened | {wire: place}
+            if tag is None:
+                yield from items_of(known[None], shown, place, inner)
+                return
+            yield f"{place}.tag", shown["tag"]
+            case = known[shown["tag"].encode("latin-1") if isinstance(tag, n.Fixed) else shown["tag"]]
+            if case is not None:
+                yield from items_of(case, shown["value"], f"{place}.value", inner)
+        case n.Sized(inner=inner):
+            yield from items_of(inner, shown, place, opened)
+        case n.Many(element=element) if shown is not None:
+            for item in shown:
+                yield from items_of(element, item, place, opened)
+        case n.Nested(struct=struct):
+            for f in struct.__wire_fields__:
+                yield from field_items(f, shown, place, opened)
+            for made in struct.__derived_fields__:
+                yield from flatten(shown[made.name], f"{place}.{made.name}", set())
+        case n.Run(content="msgpack" | "msgpack_map" | "json"):
+            yield place, {"free": shown}
+        case _:
+            yield from flatten(shown, place, set())
+
+
+def field_items(f: n.Field, shown: dict[str, Any], place: str, opened: dict[Any, str]) -> Items:
+    """What a field of a structure is made of: in JSON, a flat structure lies beside the others."""
+    inside = {key.removeprefix(f"{f.key}."): value for key, value in shown.items() if key.startswith(f"{f.key}.")}
+    here = f"{place}.{f.key}" if place else f.key
+    if isinstance(f.wire, n.Nested) and f.wire.flat and inside:
+        yield from items_of(f.wire, inside, here, opened)
+    elif f.key in shown:
+        yield from items_of(f.wire, shown[f.key], here, opened)
+
+
+TYPES = "u?int(8|16|24|32|64)|string|bytes|bool|float|double|guid|absolute_time"
 
 
 def compare_choices(message: Any, shown: Shown) -> set[str]:
     """Compare the fields with structures that hold choices, in the order in which they stand; return their names."""
-    marked = [name.split(".value.tag")[0].rsplit(".", 1)[-1] for name in shown.fields if name.endswith(".value.tag")]
+    marked = [f for f in message.__wire_fields__ if holds_choice(f.wire)]
     messages = {cls.__message__["name"] for cls in message.__protocol__.messages}
     expected: dict[str, list[Any]] = {}
-    for name, value in flatten(message.to_json()["fields"], "", free_form(message)):
-        if name.split(".")[0] in marked:
-            expected.setdefault(unvalued(name), []).append(value)
+    for f in marked:
+        for name, value in field_items(f, message.to_json()["fields"], "", {}):
+            expected.setdefault(name, []).append(value)
     found: dict[str, list[tuple[str, str]]] = {}
     for item, text_shown, raw in shown.items:
         bare = item.removeprefix(f"{shown.protocol}.")
         first, _, rest = bare.partition(".")  # messages that share a structure show it under the name of the first one
-        bare = rest if first in messages else bare
-        names = (unvalued(bare), unvalued(bare.rsplit(".", 1)[0]))  # the last part may be the type
+        names = [bare, rest] if first in messages else [bare]
+        names += [each.rsplit(".", 1)[0] for each in names if re.fullmatch(TYPES, each.rsplit(".", 1)[-1])]
         name = next((name for name in names if name in expected), "")
-        if name and not bare.endswith(("_length", "_count")):
+        if name:
             found.setdefault(name, []).append((text_shown, raw))
-    assert found.keys() == expected.keys(), f"{message.to_json()} as {shown.fields}"
+    empty = {name for name, values in expected.items() if values == [""] * len(values)}  # may not be on the wire
+    assert found.keys() | empty == expected.keys(), f"{message.to_json()} as {shown.fields}"
     for name, values in expected.items():
-        for value, (text_shown, raw) in zip(values, found[name], strict=True):
+        assert name in empty or len(values) == len(found[name]), f"{name}: {message.to_json()} as {shown.fields}"
+        for value, (text_shown, raw) in zip(values, found.get(name, ()), strict=name not in empty):
             assert agrees(value, text_shown, raw), f"{name}: {value!r} is shown as {text_shown!r} {raw!r}"
-    return set(marked)
+    return {f.key for f in marked}
 
 
 def compare(message: Any, shown: Shown) -> None:
@@ -416,9 +455,6 @@ def compare(message: Any, shown: Shown) -> None:
             continue
         own = f"{shown.protocol}.{message.__message__['name']}.{name}"  # where another message has another type
         found = shown.fields.get(own) or shown.fields.get(f"{shown.protocol}.{name}", [])
-        if name.endswith(".value"):  # of a choice: a field for each type
-            items = ((bare_name(shown, message, item, expected), text, raw) for item, text, raw in shown.items)
-            found = [(text, raw) for bare, text, raw in items if bare == name]
         if name.split(".")[0] in tables:
             found = found[-len(values) :]  # the last of a repeated tag counts
         if name in parts:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 from random import Random
+from typing import get_args
 
 import pytest
 
@@ -154,6 +155,14 @@ def test_what_the_page_tells_how_to_say_is_said_here() -> None:
     rows = re.findall(r"^\| ([^|`]+) \| (.*`.*) \|$", page, re.M)
     assert RECIPES.keys() <= {said for said, _ in rows} and len(RECIPES) >= 20
     assert {feature for features in RECIPES.values() for feature in features} <= FEATURES.keys()
+
+
+def test_fewer_kinds_of_nodes_than_features_say_it_all() -> None:
+    """What a declaration can say comes from what few nodes say together."""
+    wires = set(n.Wire.__subclasses__())
+    parts, conditions, values = (set(get_args(union)) for union in (n.Part, n.Condition, n.Derived))
+    kinds = wires | parts | conditions | values | {n.By, n.Escaped, n.Choose}
+    assert len(kinds) < len(RECIPES) < len(FEATURES), (len(kinds), len(RECIPES), len(FEATURES))
 
 
 def test_what_the_page_tells_to_write_are_names_that_there_are() -> None:

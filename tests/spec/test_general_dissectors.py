@@ -207,12 +207,7 @@ def test_the_side_follows_from_the_port_else_from_who_sends_first_unless_it_is_a
 # --- public protocols
 
 
-AMBIGUOUS = {"cql", "mqtt5"}
-"""Structures in a choice have a field ``value``, which the comparison takes for the value of the choice."""
-COMPARED = [protocol for protocol in PROTOCOLS if protocol.name not in AMBIGUOUS]
-
-
-@pytest.mark.parametrize("protocol", COMPARED, ids=lambda protocol: protocol.name)
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
 def test_public_protocols_are_shown_as_they_are_decoded(protocol: Protocol, tmp_path: Path) -> None:
     name = f"our_{protocol.name}"
     met = judge(protocol, frames_for(protocol, Random(5), 80), {}, Tshark(tmp_path, protocol, name))

@@ -113,8 +113,8 @@ class _Writer:
         """Bits of an integer that is not complete yet."""
         self.spare = 0
         """How many bytes what follows a field needs."""
-        self.record: Any = message
-        """The message or structure that is being written."""
+        self.records: list[Any] = [message]
+        """The message, and the structures in it, that are being written."""
         self.sums: list[tuple[int, int | None, n.Checksum]] = []
         """Where sums are to be written into the payload, and from where on they count, if not from the first byte."""
         self.left_out: list[tuple[int, int, str]] = []
@@ -454,7 +454,7 @@ class _Writer:
 
     def _reserve(self, field: n.Field, wire: n.Length, apart: dict[str, tuple[int, n.Length]]) -> None:
         """Leave room for a length whose value stands in a later field, if that is there."""
-        if isinstance(field.when, When) and not holds(field.when, reach(self.record, field.when.field)):
+        if isinstance(field.when, When) and not holds(field.when, self._earlier(field.when.field)):
             return
         apart.setdefault(wire.of, (len(self.out), wire))
         self.out += bytes(wire.wire.size)
@@ -486,14 +486,20 @@ class _Writer:
         return True
 
     def _earlier(self, path: str) -> Any:
-        """Return the value of a field; None if it is a length that is no part of the record."""
-        return reach(self.record, path) if "." in path else getattr(self.record, path, None)
+        """Return the value of a field, here or around; None where it is not in the record."""
+        first = path.partition(".")[0]
+        for record in reversed(self.records):
+            if hasattr(record, first):
+                return reach(record, path)
+            if any(field.name == first for field in type(record).__wire_fields__):
+                return None
+        return None
 
     def _asked(self, record: Any, field: n.Field, when: tuple[When, ...], path: str) -> bool:
         """Return whether a field is to be written; refuse one that its conditions forbid, or miss."""
         value = getattr(record, field.name)
         for one in when:
-            if not holds(one, reach(record, one.field)):
+            if not holds(one, self._earlier(one.field)):
                 against = one.field
                 break
         else:
@@ -540,7 +546,7 @@ class _Writer:
             case n.Varint() | n.Digits():
                 self.out += self._number(wire, value, path)
             case n.Scaled(wire=inner):
-                self.out += self._number(inner, counted(wire, value, path), path)
+                self._write(inner, counted(wire, value, path), path)
             case n.Sized(length=length, inner=inner):
                 outer, self.out, left_out, self.left_out = self.out, bytearray(), self.left_out, []
                 not_begun, self.not_begun = self.not_begun, []
@@ -548,17 +554,18 @@ class _Writer:
                 self._check_left_out()
                 self._check_not_begun(self.out)
                 written, self.out, self.left_out, self.not_begun = self.out, outer, left_out, not_begun
-                if isinstance(length, str | n.By):
+                if n.By.of(length) is not None:
                     self._check_referred(length, len(written), path)
                 else:
-                    self.out += self._number(length, len(written), path)
+                    self.out += self._size(length, len(written), path)
                 self.out += written
             case n.Many(element=element, count=count):
                 if value is None and wire.null is not None:
-                    self.out += self._number(count, wire.null, path)
+                    self.out += self._size(count, wire.null, path)
                     return
-                if isinstance(count, n.Int | n.Varint | n.Digits):
-                    self.out += self._number(count, len(value), path)
+                if n.written(count) is not None:
+                    self._check_null(wire.null, len(value), path)
+                    self.out += self._size(count, len(value), path)
                 elif isinstance(count, int) and count != len(value):
                     raise EncodeError(f"{count} elements are needed, {len(value)} given", rule="count_fits", path=path)
                 else:
@@ -568,6 +575,8 @@ class _Writer:
                 for i, item in enumerate(value):
                     starts.append(len(self.out))
                     self._write(element, item, f"{path}[{i}]")
+                    if len(self.out) == starts[-1]:
+                        raise EncodeError("an element has no bytes", rule="count_fits", path=f"{path}[{i}]")
                 if isinstance(count, bytes):
                     self._end_list(count, starts, path)
                 if not is_ended:
@@ -582,11 +591,17 @@ class _Writer:
                 raise AssertionError(f"{wire!r} is not a wire node")
 
     def _choice(self, wire: n.Choice[Any], value: Any, path: str) -> None:
-        if not isinstance(value, Tagged) or value.tag not in wire.known:
+        known = wire.known
+        if wire.tag is not None and (not isinstance(value, Tagged) or value.tag not in known):
             raise EncodeError(f"{value!r} is not Tagged with a known tag"[:300], rule="unknown_tag", path=path)
         if self.depth >= wire.depth:
             raise EncodeError(f"more than {wire.depth} values inside of each other", rule="depth_limit", path=path)
-        case = wire.known[value.tag]
+        if wire.tag is None:
+            self.depth += 1
+            self._write(known[None], value, path)
+            self.depth -= 1
+            return
+        case = known[value.tag]
         self._write(wire.tag, value.tag, f"{path}.tag")
         if case is not None:
             self.depth += 1
@@ -617,7 +632,7 @@ class _Writer:
             total = sum(len(getattr(value, name)) for name in limit.fields)
             if total > limit.most:
                 raise EncodeError(f"{total} bytes, at most {limit.most}", rule=limit.rule, path=path)
-        outer, self.record = self.record, value
+        self.records.append(value)
         begun: dict[str, int] = {}
         apart: dict[str, tuple[int, n.Length]] = {}
         for field, is_own, is_always, spare in _struct_fields(cls, self.layout):
@@ -631,13 +646,13 @@ class _Writer:
                 continue
             if apart:
                 self._fill(field, getattr(value, field.name, None), begun, apart)
-        self.record = outer
+        self.records.pop()
 
     def _conditional(self, field: n.Field, value: Any, spare: int, path: str) -> bool:
         """Write a field of a structure that has a condition; return false if that forbids it."""
         if isinstance(field.wire, n.Length):
             assert isinstance(field.when, When)
-            if not holds(field.when, getattr(value, field.when.field)):
+            if not holds(field.when, self._earlier(field.when.field)):
                 return False
             self.out += self._int_bytes(field.wire.wire, len(getattr(value, field.wire.of)), path)
             return True
@@ -669,6 +684,21 @@ class _Writer:
             raise EncodeError(f"{value!r} is not an integer", rule="int_range", path=path)
         return write_numeral(wire, value, path)
 
+    def _size(self, given: n.Number | n.By, size: int, path: str) -> bytes:
+        """Return the length or count before a value."""
+        if not isinstance(given, n.By):
+            return self._number(given, size, path)
+        number, left = divmod(size - given.plus, given.times)
+        if left:
+            raise EncodeError(f"{size} is no multiple of {given.times}, and {given.plus}", rule="count_fits", path=path)
+        return self._number(given.field, number, path)
+
+    @staticmethod
+    def _check_null(null: int | None, size: int, path: str) -> None:
+        """Refuse a value whose length or count stands for none."""
+        if null is not None and size == null:
+            raise EncodeError(f"the length or count {size} stands for no value", rule="count_fits", path=path)
+
     def _float_bytes(self, wire: n.Float, value: Any, path: str) -> bytes:
         try:
             return struct.pack(float_format(wire), value)
@@ -682,7 +712,7 @@ class _Writer:
 
     def _run(self, wire: n.Run[Any], value: Any, path: str, rules: str = "") -> None:
         if value is None and wire.null is not None:
-            self.out += self._number(wire.length, wire.null, path)
+            self.out += self._size(wire.length, wire.null, path)
             return
         raw = self._content(wire, value, path)
         if wire.escapes:
@@ -696,11 +726,25 @@ class _Writer:
             if (raw + wire.length).find(wire.length) != len(raw):
                 raise EncodeError(f"{wire.length!r} ends it, and is inside", rule="terminator", path=path)
             raw += wire.length
-        elif isinstance(wire.length, n.Int | n.Varint | n.Digits):
-            self.out += self._number(wire.length, len(raw), path)
+        elif isinstance(wire.length, int):
+            raw = self._padded(wire, raw, kind, path)
+        elif n.written(wire.length) is not None:
+            self._check_null(wire.null, len(raw), path)
+            self.out += self._size(wire.length, len(raw), path)
         elif wire.length is not None:
             self._check_end_inside(wire, raw, path)
         self.out += raw + wire.end
+
+    @staticmethod
+    def _padded(wire: n.Run[Any], raw: bytes, kind: str, path: str) -> bytes:
+        """Return bytes filled up to as many as there always are; refuse those that would be taken for the filling."""
+        pad = wire.pad or wire.pad_before
+        if len(raw) > wire.length:
+            raise EncodeError(f"{len(raw)} bytes, at most {wire.length}", rule=f"{kind}_limit", path=path)
+        if raw.endswith(wire.pad) if wire.pad else raw.startswith(pad):
+            where = "end" if wire.pad else "begin"
+            raise EncodeError(f"{pad!r} fills it up, so it cannot {where} with it", rule="terminator", path=path)
+        return raw.ljust(wire.length, pad) if wire.pad else raw.rjust(wire.length, pad)
 
     def _check_end_inside(self, wire: n.Run[Any], raw: bytes, path: str) -> None:
         """Refuse a length that an earlier field contradicts; without one, a value that holds what ends it."""
@@ -713,7 +757,8 @@ class _Writer:
         """Return whether a length is one that is written apart."""
         by = n.By.of(length)
         return by is not None and any(
-            field.name == by.field and isinstance(field.wire, n.Length) for field in type(self.record).__wire_fields__
+            field.name in by.names and isinstance(field.wire, n.Length)
+            for field in type(self.records[-1]).__wire_fields__
         )
 
     def _content(self, wire: n.Run[Any], value: Any, path: str) -> bytes:

@@ -378,8 +378,12 @@ def kept_fields(layout: Layout) -> frozenset[str]:
 def smallest(wire: Any, layout: Layout) -> int:
     """The smallest number of bytes that a value of this kind takes."""
     match wire:
-        case n.Int(size=size) | n.Float(size=size) | n.Fixed(size=size):
+        case n.Int(size=size) | n.Float(size=size) | n.Fixed(size=size) | n.Run(length=int() as size):
             return size
+        case n.Run(length=n.By(field=n.Int() | n.Varint() | n.Digits() as number)):
+            return smallest(number, layout) + (0 if wire.null is not None else wire.least + len(wire.end))
+        case n.Sized(length=n.By(field=number)) | n.Many(count=n.By(field=number)) if not isinstance(number, str):
+            return smallest(number, layout)
         case n.Bool() | n.Bits() | n.Constant() | n.Checksum() | n.Align():
             return size_of(wire)
         case n.Run(length=str() | n.By(), least=least, end=end):
@@ -391,7 +395,7 @@ def smallest(wire: Any, layout: Layout) -> int:
         case n.Varint() | n.Digits():
             return shortest(wire)
         case n.Choice(tag=tag):
-            return int(tag.size)
+            return int(tag.size) if tag is not None else smallest(wire.known[None], layout)
         case n.Scaled(wire=number):
             return smallest(number, layout)
         case n.Sized(length=number) | n.Many(count=n.Varint() | n.Digits() as number):

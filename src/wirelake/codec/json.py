@@ -108,13 +108,17 @@ def _show_into(fields: dict[str, Any], key: str, wire: Any, value: Any, layout: 
 
 def _may_be_null(field: n.Field) -> bool:
     """Whether null is a value of a field, and does not only say that it is absent."""
-    is_free = isinstance(field.wire, n.Run) and field.wire.content in ("msgpack", "msgpack_map", "json")
-    return isinstance(field.wire, n.Run) and bool(field.view_of or (is_free and field.when is None))
+    wire = field.wire
+    while isinstance(wire, n.Sized):
+        wire = wire.inner
+    is_free = isinstance(wire, n.Run) and wire.content in ("msgpack", "msgpack_map", "json")
+    says_absent = field.when is not None and field.default is not UNSET
+    return isinstance(wire, n.Run) and bool(field.view_of or (is_free and not says_absent))
 
 
 def _absent(field: n.Field, value: Any) -> bool:
     """Whether a field of a structure is not there (None is a value where nothing is optional)."""
-    return value is UNSET or (value is None and field.when is not None)
+    return value is UNSET or (value is None and field.when is not None and not _may_be_null(field))
 
 
 def _show(wire: Any, value: Any, layout: Layout) -> Any:
@@ -155,15 +159,19 @@ def _show(wire: Any, value: Any, layout: Layout) -> Any:
             raise AssertionError(f"{wire!r} is not a wire node")
 
 
-def show_choice(wire: n.Choice[Any], value: Tagged, layout: Layout) -> dict[str, Any]:
+def show_choice(wire: n.Choice[Any], value: Any, layout: Layout) -> Any:
     """Return a value and its tag as JSON; a tag of bytes is shown as text."""
+    if wire.tag is None:
+        return _show(wire.known[None], value, layout)
     tag = value.tag.decode("latin-1") if isinstance(value.tag, bytes) else value.tag
     case = wire.known[value.tag]
     return {"tag": tag} if case is None else {"tag": tag, "value": _show(case, value.value, layout)}
 
 
-def read_choice(wire: n.Choice[Any], shown: Any, layout: Layout) -> Tagged:
+def read_choice(wire: n.Choice[Any], shown: Any, layout: Layout) -> Any:
     """Return the value that such an object describes."""
+    if wire.tag is None:
+        return _read(wire.known[None], shown, layout)
     if not isinstance(shown, dict) or "tag" not in shown:
         raise ValueError('an object with "tag" and "value" is needed')
     tag = shown["tag"]

@@ -32,7 +32,7 @@ def highest(wire: n.Varint | n.Digits) -> int:
     """Return the highest number that it can be."""
     if isinstance(wire, n.Digits):
         return wire.high
-    if wire.wider:
+    if wire.wider or wire.signed:
         return n.limits(wire)[1]
     bits = 8 * max(0, wire.most_bytes - 1) if wire.ber else 7 * wire.most_bytes
     return min((1 << bits) - 1, (1 << (63 if wire.ber else 64)) - 1) if bits else 127
@@ -67,9 +67,31 @@ def _varint(wire: n.Varint, data: Buffer, start: int, stop: int, path: str) -> t
     is_long = size > 1 and (data[start] == 0x80 if wire.high_first else byte == 0)
     if is_long and not wire.lenient:
         raise BadValue(f"{value} is written in {size} bytes, fewer do", rule="varint", path=path, offset=size - 1)
-    if value > highest(wire):
-        raise BadValue(f"{value} has more than 64 bits", rule="varint", path=path, offset=size - 1)
-    return value, start + size
+    if value >> wire.bits:
+        raise BadValue(f"{value} has more than {wire.bits} bits", rule="varint", path=path, offset=size - 1)
+    return _with_sign(wire, value), start + size
+
+
+def _with_sign(wire: n.Varint, value: int) -> int:
+    """Return the number that is written as one without a sign."""
+    match wire.signed:
+        case "zigzag":
+            return value >> 1 ^ -(value & 1)
+        case "twos":
+            return value - (value >> wire.bits - 1 << wire.bits)
+        case _:
+            return value
+
+
+def _without_sign(wire: n.Varint, value: int) -> int:
+    """Return the number without a sign that is written for one."""
+    match wire.signed:
+        case "zigzag":
+            return value << 1 if value >= 0 else ~value << 1 | 1
+        case "twos":
+            return value & (1 << wire.bits) - 1
+        case _:
+            return value
 
 
 def _ber(wire: n.Varint, data: Buffer, start: int, stop: int, path: str) -> tuple[int, int]:
@@ -97,9 +119,12 @@ def _wider(wire: n.Varint, data: Buffer, start: int, stop: int, path: str) -> tu
     first = data[start]
     if first < wire.wider[0][0]:
         return first, start + 1
-    inner = dict(wire.wider).get(first)
-    if inner is None:
+    known = dict(wire.wider)
+    if first not in known:
         raise BadValue(f"{first:#04x} begins no number", rule="varint", path=path, offset=0)
+    inner = known[first]
+    if inner is None:
+        return -1, start + 1
     end = start + 1 + inner.size
     if end > stop:
         raise _more(path, stop - start)
@@ -124,6 +149,8 @@ def _digits(wire: n.Digits, data: Buffer, start: int, stop: int, path: str) -> t
         else stop - start
     )
     text = window[:end] if end >= 0 else window if len(window) == most else _without_begun(window, wire.end)
+    if wire.pad or wire.pad_before:
+        return _padded(wire, text, start, end, path)
     wrong = next((i for i, byte in enumerate(text) if not _is_digit(wire, byte, i)), len(text))
     is_over = end > len(text) or (end < 0 and len(window) == most and not wire.size)
     if wrong < len(text) or is_over or (end == wrong and not text.lstrip(b"-")):
@@ -136,10 +163,31 @@ def _digits(wire: n.Digits, data: Buffer, start: int, stop: int, path: str) -> t
     value = int(text, wire.base)
     if not wire.lenient and spell(wire, value) != text:
         raise BadValue(f"{text.decode()!r} is not how {value} is written", rule="digits", path=path, offset=0)
+    return _limited(wire, value, path), start + end + len(wire.end)
+
+
+def _padded(wire: n.Digits, text: bytes, start: int, end: int, path: str) -> tuple[int, int]:
+    """Return the number in so many bytes, and where they end. Those that stand for none at all are refused."""
+    if end < 0:
+        raise _more(path, len(text))
+    digits = text.rstrip(wire.pad) if wire.pad else text.lstrip(wire.pad_before)
+    first = 0 if wire.pad else len(text) - len(digits)
+    wrong = next((i for i, byte in enumerate(digits) if not _is_digit(wire, byte, i)), len(digits))
+    if wrong < len(digits) or not digits.lstrip(b"-"):
+        detail = f"{text.decode('latin-1')!r} is no number of base {wire.base}"
+        raise BadValue(detail, rule="digits", path=path, offset=min(first + wrong, len(text) - 1))
+    value = int(digits, wire.base)
+    if spell(wire, value) != text:
+        raise BadValue(f"{text.decode()!r} is not how {value} is written", rule="digits", path=path, offset=0)
+    return _limited(wire, value, path), start + end
+
+
+def _limited(wire: n.Digits, value: int, path: str) -> int:
+    """Return a number that lies within its limits."""
     if not wire.low <= value <= wire.high:
         detail = f"{value} is not within {wire.low}..{wire.high}"
         raise LimitExceeded(detail, rule="digits", path=path, offset=0, limit=wire.high, actual=value)
-    return value, start + end + len(wire.end)
+    return value
 
 
 def _without_begun(text: bytes, end: bytes) -> bytes:
@@ -166,8 +214,15 @@ def _more(path: str, available: int) -> Incomplete:
     )
 
 
+_FORMS = {8: "o", 10: "d", 16: "x"}
+
+
 def spell(wire: n.Digits, value: int) -> bytes:
-    return (str(value) if wire.base == 10 else f"{value:x}").zfill(wire.size).encode()
+    """Return a number as it is written, without what ends it."""
+    text = format(value, _FORMS[wire.base]).encode()
+    if wire.pad:
+        return text.ljust(wire.size, wire.pad)
+    return text.rjust(wire.size, wire.pad_before) if wire.pad_before else text.zfill(wire.size)
 
 
 def write_numeral(wire: n.Varint | n.Digits, value: int, path: str) -> bytes:
@@ -179,13 +234,23 @@ def write_numeral(wire: n.Varint | n.Digits, value: int, path: str) -> bytes:
     if wire.ber and 0 <= value <= highest(wire):
         raw = value.to_bytes(max(1, -(-value.bit_length() // 8)), "big")
         return raw if value < 0x80 else bytes([0x80 | len(raw)]) + raw
-    if wire.wider and 0 <= value <= highest(wire):
-        if value < wire.wider[0][0]:
-            return bytes([value])
-        first, inner = next((byte, inner) for byte, inner in wire.wider if value < 1 << 8 * inner.size)
-        return bytes([first]) + value.to_bytes(inner.size, "little" if inner.little else "big")
+    if wire.wider and n.limits(wire)[0] <= value <= highest(wire):
+        return _write_wider(wire, value)
+    low = n.limits(wire)[0]
+    if not low <= value <= highest(wire):
+        raise EncodeError(f"{value} is not within {low}..{highest(wire)}", rule="varint", path=path)
+    value = _without_sign(wire, value)
     groups = [value >> shift & 0x7F for shift in range(0, max(value.bit_length(), 1), 7)]
-    if not 0 <= value <= highest(wire):
-        raise EncodeError(f"{value} is not within 0..{highest(wire)}", rule="varint", path=path)
     ordered = groups[::-1] if wire.high_first else groups
     return bytes([group | 0x80 for group in ordered[:-1]] + ordered[-1:])
+
+
+def _write_wider(wire: n.Varint, value: int) -> bytes:
+    """Return a number in one byte, or behind the byte that says how wide it is."""
+    if value < 0:
+        return bytes([next(byte for byte, inner in wire.wider if inner is None)])
+    if value < wire.wider[0][0]:
+        return bytes([value])
+    known = ((byte, inner) for byte, inner in wire.wider if inner is not None)
+    first, inner = next((byte, inner) for byte, inner in known if value < 1 << 8 * inner.size)
+    return bytes([first]) + value.to_bytes(inner.size, "little" if inner.little else "big")

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from ..errors import EncodeError
+from ..errors import BadValue, EncodeError
 from ..spec import nodes as n
+from ..spec import timeforms
+from ..spec.timeforms import DAYS, MONTHS, SIZES, Piece, pieces_of
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 @lru_cache(maxsize=1024)
-def meaning(wire: n.Scaled[Any]) -> Callable[[int], Any]:
-    """Return what makes a number, or a time, of the integer on the wire."""
+def meaning(wire: n.Scaled[Any]) -> Callable[[Any], Any]:
+    """Return what makes a number, or a time, of the integer, or the text, on the wire."""
     per, epoch = wire.per, wire.epoch
+    if wire.form:
+        return lambda text: _read_form(wire.form, text)
     if epoch is None:
         return lambda number: number / per
     begin, unit = _START + timedelta(seconds=epoch), timedelta(microseconds=microseconds(wire))
@@ -27,11 +32,55 @@ def meaning(wire: n.Scaled[Any]) -> Callable[[int], Any]:
 
 def microseconds(wire: n.Scaled[Any]) -> int:
     """Return how long a unit of a time is."""
-    return 1_000_000 // wire.per
+    return timeforms.microseconds(wire.form) if wire.form else 1_000_000 // wire.per
 
 
-def counted(wire: n.Scaled[Any], value: Any, path: str) -> int:
-    """Return the integer that stands for a value; EncodeError if none does."""
+_KINDS = {"b": "|".join(MONTHS), "a": "|".join(DAYS)}
+
+
+@lru_cache(maxsize=256)
+def _pattern(form: str) -> re.Pattern[str]:
+    """Return what a text of a form looks like; groups have the names of the directives."""
+    return re.compile("".join(map(_part, pieces_of(form))))
+
+
+def _part(piece: Piece) -> str:
+    name = piece.directive
+    kind = _KINDS.get(name) or f"[0-9]{{{SIZES.get(name)}}}"
+    return f"(?P<{name.replace('3', '_3')}>{kind})" if name else re.escape(piece.text)
+
+
+def _read_form(form: str, text: str) -> datetime:
+    """Return the time that a text of a form says; BadValue if it is none, or another one would be written so."""
+    found = _pattern(form).fullmatch(text)
+    said = found.groupdict() if found is not None else {}
+    value: datetime | None
+    try:
+        year, hour, minute, second = (int(said.get(key) or 0) for key in "YHMS")
+        month = MONTHS.index(said["b"]) + 1 if "b" in said else int(said.get("m") or 1)
+        fraction = int(said.get("f") or 0) + 1000 * int(said.get("_3f") or 0)
+        value = datetime(year, month, int(said.get("d") or 1), hour, minute, second, fraction, UTC)
+        value += timedelta(days=int(said["j"]) - 1) if "j" in said else timedelta()
+    except (ValueError, OverflowError):
+        value = None
+    if value is None or _write_form(form, value) != text:
+        raise BadValue(f"{text[:80]!r} is no time as {form}", rule="timestamp_range", offset=0)
+    return value
+
+
+def _write_form(form: str, value: datetime) -> str:
+    """Return a time as a text of a form."""
+    parts = {
+        "Y": f"{value.year:04}", "m": f"{value.month:02}", "d": f"{value.day:02}", "H": f"{value.hour:02}",
+        "M": f"{value.minute:02}", "S": f"{value.second:02}", "f": f"{value.microsecond:06}",
+        "3f": f"{value.microsecond // 1000:03}", "b": MONTHS[value.month - 1], "a": DAYS[value.weekday()],
+        "j": f"{value.timetuple().tm_yday:03}",
+    }  # fmt: skip
+    return "".join(parts[piece.directive] if piece.directive else piece.text for piece in pieces_of(form))
+
+
+def counted(wire: n.Scaled[Any], value: Any, path: str) -> Any:
+    """Return the integer, or the text, that stands for a value; EncodeError if none does."""
     if wire.epoch is None:
         try:
             return round(Fraction(value) * wire.per)
@@ -45,7 +94,7 @@ def counted(wire: n.Scaled[Any], value: Any, path: str) -> int:
     if left:
         detail = f"{value.isoformat()} lies between two units of {microseconds(wire)} microseconds"
         raise EncodeError(detail, rule="timestamp_range", path=path)
-    return number
+    return _write_form(wire.form, value.astimezone(UTC)) if wire.form else number
 
 
 def show_time(value: datetime) -> str:

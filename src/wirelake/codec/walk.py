@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, assert_never
@@ -115,7 +116,7 @@ def find_end(layout: Layout, part: n.Ends, data: Any, start: int, stop: int, hea
         header.code_at = at
         reader.code = node.code
         values = reader._kept_values(node, header)
-        reader._fields(_payload_steps(node, layout).each, values, "")
+        reader._fields(_payload_steps(node, layout), values, "")
     except Truncated as error:
         available = stop - start
         if stop >= limit:
@@ -150,7 +151,8 @@ class Reader:
         self.head_end: int | None = None
         self.words: list[tuple[int, bytes]] = []
         self.skips = False
-        self.scope: dict[str, Any] = {}
+        self.scopes: list[tuple[frozenset[str], dict[str, Any]]] = []
+        """The structures that are being read, the outermost first: which fields they have, and the values so far."""
         self.depth = 0
         self.is_open = False
         """Whether more bytes may follow those that are there."""
@@ -190,7 +192,7 @@ class Reader:
         if header.mask_at is not None:
             values[_mask_name(self.layout)] = frame[header.mask_at : header.mask_at + 4]
         steps = _payload_steps(node, self.layout)
-        self._fields(steps.each, values, "")
+        self._fields(steps, values, "")
         self._no_more_words()
         notes = self._finish(node)
         for name in steps.lengths:
@@ -211,28 +213,27 @@ class Reader:
         header.mask_at = None
         self.data, self.end = data, len(data)
         self._trace_header(header)
-        try:
+        with suppress(DecodeError):  # the last field is cut off
             self._kept_values(self.layout.nodes[0], header)
-        except DecodeError:
-            pass  # the last field is cut off
 
     def header_field(self, field: n.Field, values: dict[str, Any]) -> bool:
         """Read a field of the header behind those that have these values; return whether it is there."""
-        if field.when is not None and not self._present(field.when, values):
-            return False
-        self.scope = values
-        self._value(field.wire, field.key)
-        return True
+        self.scopes.append((kept_fields(self.layout), values))
+        is_there = field.when is None or self._present(field.when, values)
+        if is_there:
+            self._value(field.wire, field.key)
+        self.scopes.pop()
+        return is_there
 
     def _kept_values(self, node: MessageNode, header: Header) -> dict[str, Any]:
         """Return the fields of a message that travel in the header."""
         self.lookups = node.lookups
         values: dict[str, Any] = {}
-        outer, self.scope = self.scope, values
+        self.scopes.append((kept_fields(self.layout), values))
         for name, at in (header.kept or {}).items():
             if name in node.names:
                 values[name] = self._kept(node.field(name), self.origin + at)
-        self.scope = outer
+        self.scopes.pop()
         return values
 
     def _kept(self, field: n.Field, at: int) -> Any:
@@ -290,10 +291,10 @@ class Reader:
             return (node.padding.note,)
         raise self.bad(f"{len(left)} bytes are left behind the last field", "leftover_bytes")
 
-    def _fields(self, steps: tuple[_Step, ...], values: dict[str, Any], prefix: str) -> None:
-        outer, self.scope = self.scope, values
+    def _fields(self, steps: _Steps, values: dict[str, Any], prefix: str) -> None:
+        self.scopes.append((steps.names, values))
         begun, self.begun = self.begun, {_BEGIN: self.at}
-        for name, key, wire, when, spare in steps:
+        for name, key, wire, when, spare in steps.each:
             if name in values:
                 continue
             self.end -= spare
@@ -303,7 +304,8 @@ class Reader:
                 if value is not UNSET:
                     values[name] = value
             self.end += spare
-        self.scope, self.begun = outer, begun
+        self.begun = begun
+        self.scopes.pop()
 
     def _present(self, when: n.Condition, values: dict[str, Any]) -> bool:
         match when:
@@ -317,7 +319,7 @@ class Reader:
             case n.With(field=name):
                 return name in values
             case When(field=path):
-                return holds(when, self._earlier(values, path))
+                return holds(when, self._earlier(path))
             case n.Every(conditions=conditions):
                 return all(self._present(condition, values) for condition in conditions)
             case _:
@@ -337,7 +339,7 @@ class Reader:
         steps = _struct_steps(cls, self.layout)
         if cls.__sum_limits__:
             self._limits(cls, steps, values, path)
-        self._fields(steps.each, values, f"{path}." if path else "")
+        self._fields(steps, values, f"{path}." if path else "")
         for name in steps.lengths:
             values.pop(name, None)
         return cls(**values)
@@ -347,7 +349,8 @@ class Reader:
         for limit in cls.__sum_limits__:
             wires = [wire for _, _, wire, _, _ in steps.each]
             bound = [i for i, wire in enumerate(wires) if isinstance(wire, n.Length) and wire.of in limit.fields]
-            self._fields(steps.each[: bound[-1] + 1], values, f"{path}." if path else "")
+            first = replace(steps, each=steps.each[: bound[-1] + 1])
+            self._fields(first, values, f"{path}." if path else "")
             total = sum(values.get(steps.each[i][0], 0) for i in bound)
             if total > limit.most:
                 names = " and ".join(limit.fields)
@@ -372,12 +375,8 @@ class Reader:
                 return self._bits(wire, path)
             case n.Varint() | n.Digits():
                 return self._numeral(wire, path)
-            case n.Scaled(wire=inner):
-                number = self._value(inner, path)
-                value = meaning(wire)(number)
-                if self.trace is not None:
-                    self.trace[-1].value = value
-                return value
+            case n.Scaled():
+                return self._scaled(wire, path)
             case n.Constant():
                 return self._constant(wire, path)
             case n.Checksum():
@@ -448,6 +447,17 @@ class Reader:
         self._see(path, at, self.at - at, value, what or ("varint" if isinstance(wire, n.Varint) else "digits"))
         return value
 
+    def _scaled(self, wire: n.Scaled[Any], path: str) -> Any:
+        at, number = self.at, self._value(wire.wire, path)
+        try:
+            value = meaning(wire)(number)
+        except DecodeError as error:
+            error.path, error.offset = path, at
+            raise
+        if self.trace is not None:
+            self.trace[-1].value = value
+        return value
+
     def _constant(self, wire: n.Constant, path: str) -> Any:
         at = self.at
         given = self._take(len(wire.value), path, "bytes_fits")
@@ -475,7 +485,7 @@ class Reader:
         by = n.By.of(wire.length)
         size = self._size(wire.length, path, "length") if by is None else self._referred(by, path)
         if size is None:
-            raise self.bad(f"{by.field if by else ''} says no length", "field_missing", path)
+            raise self.bad(f"{by} says no length", "field_missing", path)
         if size > self.end - self.at:
             short = self._too_short(f"{size} bytes", size, "bytes_fits", path, at)
             if self.is_cut:
@@ -489,13 +499,18 @@ class Reader:
         self.end = outer
         return value
 
-    def _choice(self, wire: n.Choice[Any], path: str) -> Tagged:
+    def _choice(self, wire: n.Choice[Any], path: str) -> Any:
         at = self.at
         if self.depth >= wire.depth:
             detail = f"a value inside of {self.depth} others, at most {wire.depth} are allowed"
             raise self._too_much(detail, self.depth + 1, wire.depth, "depth_limit", path, at)
-        tag = self._value(wire.tag, f"{path}.tag")
         known = wire.known
+        if wire.tag is None:
+            self.depth += 1
+            inside = self._value(known[None], path)
+            self.depth -= 1
+            return inside
+        tag = self._value(wire.tag, f"{path}.tag")
         if tag not in known:
             raise self.bad(f"{tag!r} is not a known tag", "unknown_tag", f"{path}.tag", at)
         if known[tag] is None:
@@ -505,14 +520,18 @@ class Reader:
         self.depth -= 1
         return Tagged(tag, value)
 
-    def _earlier(self, values: dict[str, Any], path: str) -> Any:
-        """Return the value of an earlier field, or what a list says under a key."""
+    def _earlier(self, path: str) -> Any:
+        """Return the value of an earlier field, here or around it, or what a list says under a key."""
+        first = path.partition(".")[0]
+        for names, values in reversed(self.scopes):
+            if first in names:
+                return _reach(values, path)
         how = self.lookups.get(path)
         if how is None:
-            return _reach(values, path)
-        value = found(how, values.get(how.field))
+            return None
+        value = found(how, self.scopes[0][1].get(how.field))
         if value is None and how.number:
-            plain = found(replace(how, number=False), values.get(how.field))
+            plain = found(replace(how, number=False), self.scopes[0][1].get(how.field))
             if plain is not None:
                 raise self.bad(f"{how.keys[0]!r} is {plain!r}, which is no number", "digits", path)
         return value
@@ -529,20 +548,23 @@ class Reader:
 
     def _referred(self, by: n.By, path: str) -> int | None:
         """Return the length or count that an earlier field holds; None if it holds none."""
-        value = self._earlier(self.scope, by.field)
+        value = self._earlier(by.field)
         size = value - self.at if isinstance(value, _Until) else by.number(self._number)
         if size is not None and size < 0:
-            raise self.bad(f"{by.field} says {size}, which is negative", "negative_length", path)
+            raise self.bad(f"{by} says {size}, which is negative", "negative_length", path)
         return size
 
     def _number(self, name: str) -> int | None:
-        value = self._earlier(self.scope, name)
+        value = self._earlier(name)
         return None if value is UNSET else value
 
-    def _size(self, wire: n.Number, path: str, what: str, null: int | None = None) -> int:
+    def _size(self, given: n.Number | n.By, path: str, what: str, null: int | None = None) -> int:
         """Read a length or a count."""
         at = self.at
+        wire = n.written(given)
         size = self._int(wire, path, what) if isinstance(wire, n.Int) else self._numeral(wire, path, what)
+        if isinstance(given, n.By):
+            size = given.size(size)
         if size < 0 and size != null:
             rule = "negative_count" if what == "count" else "negative_length"
             raise self.bad(f"{what or 'length'} {size} is negative", rule, path, at)
@@ -584,6 +606,11 @@ class Reader:
         if self.is_open:
             raw = bytes(raw)
         self.at += size + behind
+        if wire.pad:
+            raw = raw.rstrip(wire.pad)
+        elif wire.pad_before:
+            raw = raw.lstrip(wire.pad_before)
+            start += size - len(raw)
         return self._content(wire, raw, start, path, rules)
 
     def _check_behind(self, end: bytes, at: int, path: str) -> None:
@@ -602,12 +629,14 @@ class Reader:
             return self.end - self.at
         if isinstance(wire.length, bytes):
             return self._until_end(wire.length, wire.most, path)
+        if isinstance(wire.length, int):
+            return wire.length
         by = n.By.of(wire.length)
         if by is None:
             return self._size(wire.length, path, "length", wire.null)
         length = self._referred(by, path)
         if length is None and not wire.end:
-            raise self.bad(f"{by.field} says no length", "field_missing", path)
+            raise self.bad(f"{by} says no length", "field_missing", path)
         return self._until_end(wire.end, wire.most, path) if length is None else length
 
     def _until_end(self, end: bytes, most: int | None, path: str) -> int:
@@ -658,11 +687,11 @@ class Reader:
             while not found or not holds(wire.until, reach(found[-1], wire.until.field)):
                 if wire.or_end and self.at >= self.end:
                     break
-                found.append(self._value(wire.element, f"{path}[{len(found)}]"))
+                found.append(self._element(wire.element, f"{path}[{len(found)}]"))
             return tuple(found)
         if wire.count is None:
             while self.at < self.end:
-                found.append(self._value(wire.element, f"{path}[{len(found)}]"))
+                found.append(self._element(wire.element, f"{path}[{len(found)}]"))
             return tuple(found)
         if isinstance(wire.count, bytes):
             return self._until(wire.element, wire.count, path)
@@ -671,12 +700,12 @@ class Reader:
         if by is not None:
             count = self._referred(by, path)
             if count is None:
-                raise self.bad(f"{by.field} says no count", "field_missing", path)
+                raise self.bad(f"{by} says no count", "field_missing", path)
         else:
             count = wire.count if isinstance(wire.count, int) else self._size(wire.count, path, "count", wire.null)
         if wire.null is not None and count == wire.null:
             return None
-        least = smallest(wire.element, self.layout)
+        least = max(1, smallest(wire.element, self.layout))
         if count * least > self.end - self.at:
             short = self._too_short(
                 f"{count} elements of at least {least} bytes", count * least, "count_fits", path, at
@@ -685,8 +714,16 @@ class Reader:
                 self._value(wire.element, f"{path}[{i}]")
             raise short
         for i in range(count):
-            found.append(self._value(wire.element, f"{path}[{i}]"))
+            found.append(self._element(wire.element, f"{path}[{i}]"))
         return tuple(found)
+
+    def _element(self, wire: Any, path: str) -> Any:
+        """Read an element of a list; one of no bytes is refused, for a count could claim any number of them."""
+        at = self.at
+        value = self._value(wire, path)
+        if self.at == at:
+            raise self.bad("an element has no bytes", "count_fits", path)
+        return value
 
     def _until(self, element: Any, end: bytes, path: str) -> tuple[Any, ...]:
         """Read elements up to the bytes that stand behind the last one."""
@@ -694,7 +731,7 @@ class Reader:
         while not self.data.startswith(end, self.at, self.end):
             if self.at >= self.end:
                 raise self._too_short(f"no {end!r} ends the list", len(end), "terminator", path, self.at)
-            found.append(self._value(element, f"{path}[{len(found)}]"))
+            found.append(self._element(element, f"{path}[{len(found)}]"))
         self._see(path, self.at, len(end), end, "end of the list")
         self.at += len(end)
         return tuple(found)
@@ -929,12 +966,15 @@ class _Steps:
 
     each: tuple[_Step, ...]
     lengths: tuple[str, ...]
+    names: frozenset[str]
+    """All fields, those in the header of the frame, too."""
 
 
 @lru_cache(maxsize=1024)
 def _payload_steps(node: MessageNode, layout: Layout) -> _Steps:
     in_frame = kept_fields(layout)
-    return _steps(tuple(f for f in node.fields if f.name not in in_frame))
+    steps = _steps(tuple(f for f in node.fields if f.name not in in_frame))
+    return replace(steps, names=steps.names | in_frame)
 
 
 @lru_cache(maxsize=1024)
@@ -948,7 +988,8 @@ def _steps(fields: tuple[n.Field, ...]) -> _Steps:
         for field, spare in zip(fields, spare_bytes(fields), strict=True)
         if not field.view_of
     )
-    return _Steps(each, tuple(field.name for field in fields if isinstance(field.wire, n.Length)))
+    lengths = tuple(field.name for field in fields if isinstance(field.wire, n.Length))
+    return _Steps(each, lengths, frozenset(field.name for field in fields))
 
 
 def _strict(raw: bytes, wire: n.Run[Any], rules: str) -> str:

@@ -24,7 +24,7 @@ from ..kernels.numbers import LITTLE, SIGNED
 from ..kernels.words import MAX_WORDS
 from ..spec import nodes as n
 from ..spec.columns import Column, columns
-from ..spec.conditions import conditions_of
+from ..spec.conditions import asked_around, conditions_of
 from ..spec.conduct import When
 from ..spec.declare import UNSET, tag_rows
 from ..spec.plain import beyond
@@ -375,11 +375,11 @@ class Lowering:
             case n.Constant(value=value):
                 self.emit(k.CONST, -1, self._constant(value), len(value))
             case n.Sized():
-                self._sized(wire, made, name)
+                self._sized(wire, made, name, scope)
             case n.Nested(struct=cls):
-                self._struct(cls, made)
+                self._struct(cls, made, scope)
             case n.Many():
-                self._many(wire, made, name)
+                self._many(wire, made, name, scope)
             case n.Cells():
                 self._cells(wire, made, -1)
             case _:
@@ -394,8 +394,8 @@ class Lowering:
                     raise Unsupported("64 bits of an integer")
                 packed = whole.size | shift << 8 | width << 16 | size_of(wire) << 24
                 self.emit(k.BITS, slot, packed, *_ranged(whole), register)
-            case n.Digits(size=size) if size:
-                raise Unsupported("digits of a fixed number")
+            case n.Digits(size=size, base=base) if size or base == 8:
+                raise Unsupported("digits of a fixed number, or of base 8")
             case n.Varint(ber=ber, wider=wider) if ber or wider:
                 raise Unsupported("a number whose first byte says how many follow")
             case n.Varint(most_bytes=most_bytes):
@@ -425,8 +425,11 @@ class Lowering:
                 self.emit(k.RUN_REST, slot, 0, absent, content, least, most)
             case str() as name if scope is not None and f"apart {name}" in scope:
                 self.emit(k.RUN_REG, slot, scope[name], absent, content, least, most)
-            case str() | n.By():
-                raise Unsupported("a length in an earlier field")
+            case int() as size:
+                if content == k.NEVER:
+                    raise Unsupported("another character set")
+                pad = wire.pad or wire.pad_before
+                self.emit(k.PADDED, slot, size, pad[0], int(bool(wire.pad_before)), content)
             case bytes() as end:
                 length = self.register("length")
                 self.emit(k.FIND, -1, self._constant(end), len(end), length)
@@ -434,28 +437,38 @@ class Lowering:
                 self.emit(k.SKIP, -1, len(end))
             case other:
                 length = self.register("length")
-                self._number(other, -1, length)
+                self._size(other, length)
                 self.emit(k.RUN_REG, slot, length, absent, content, least, most)
         if wire.end:
             self.emit(k.CONST, -1, self._constant(wire.end), len(wire.end))
 
-    def _sized(self, wire: n.Sized[Any], made: Slots | None, name: str) -> None:
-        if isinstance(wire.length, str | n.By):
+    def _size(self, given: Any, register: int) -> None:
+        """A length or count that is written before a value."""
+        number = n.written(given)
+        if number is None:
             raise Unsupported("a length in an earlier field")
+        self._number(number, -1, register)
+        if isinstance(given, n.By):
+            self.emit(k.UNITS, -1, register, given.times, given.plus)
+
+    def _sized(self, wire: n.Sized[Any], made: Slots | None, name: str, around: Scope | None) -> None:
         length, outer = self.register("length"), self.register(f"end {self.depth}")
-        self._number(wire.length, -1, length)
+        self._size(wire.length, length)
         self.emit(k.ENTER, -1, length, outer)
         self.depth += 1
-        self._value(wire.inner, made, name)
+        self._value(wire.inner, made, name, around)
         self.depth -= 1
         self.emit(k.LEAVE, -1, outer)
 
-    def _struct(self, cls: Any, made: Slots | None) -> None:
+    def _struct(self, cls: Any, made: Slots | None, around: Scope | None) -> None:
         def child(declared: n.Field) -> Slots | None:
             return made.children.get(declared.column or declared.key) if made is not None else None
 
         fields = struct_fields(cls, self.layout)
-        self._sequence(f"{cls.__name__}.", fields, child, {}, list(cls.__sum_limits__))
+        own = {field.name for field in fields}
+        known = {key: register for key, register in (around or {}).items() if not key.startswith("apart ")}
+        scope = {key: register for key, register in known.items() if key.removeprefix("unsigned ") not in own}
+        self._sequence(f"{cls.__name__}.", fields, child, scope, list(cls.__sum_limits__))
 
     def _sequence(
         self,
@@ -512,10 +525,10 @@ class Lowering:
                     raise Unsupported("a field that depends on one that is always there")
                 tests, target = [self.emit(k.WHEN, -1, known, self._condition(When(name)))], 4
             case When() | n.Every() if all(one.field in scope for one in conditions_of(when)):
-                ranges = (one.field for one in conditions_of(when) if one.least is not None or one.most is not None)
-                if any(f"unsigned {name}" in scope for name in ranges):
-                    raise Unsupported("a range of 64 bits without a sign")
-                asked_of = [(scope[one.field], self._condition(one)) for one in conditions_of(when)]
+                asked_of = [
+                    (scope[one.field], self._condition(one, f"unsigned {one.field}" in scope))
+                    for one in conditions_of(when)
+                ]
                 tests, target = [self.emit(k.WHEN, -1, *each) for each in asked_of], 4
             case _:
                 raise Unsupported("a condition on what is no number here")
@@ -568,19 +581,22 @@ class Lowering:
         else:
             self._value(declared.wire, made, declared.name, scope)
 
-    def _condition(self, when: When) -> int:
+    def _condition(self, when: When, unsigned: bool = False) -> int:
         """Return where a condition on a number is in the tables."""
         numbers = [*when.one_of, *when.none_of]
         if when.prefix or not all(isinstance(number, int) for number in numbers):
             raise Unsupported("a condition on what is no number")
-        if any(abs(number) >> 63 for number in (*map(int, numbers), when.least or 0, when.most or 0)):
-            raise Unsupported("a condition on more than 63 bits")
-        bare = 2 if when.empty else int(when.is_bare)
-        least = when.least if when.least is not None else -NO_LIMIT
-        most = when.most if when.most is not None else NO_LIMIT
+        low, high = (0, (1 << 64) - 1) if unsigned else (-(1 << 63), (1 << 63) - 1)
+        least = low if when.least is None else when.least
+        most = high if when.most is None else when.most
+        if any(not low <= number <= high for number in (*map(int, numbers), least, most)):
+            raise Unsupported("a condition on what the number never is")
+        turned = 1 << 63 if unsigned else 0
+        bare = (2 if when.empty else int(when.is_bare)) | (4 if unsigned else 0)
         start = len(self.cells)
-        self.cells += [least, most, _wrapped(when.bits), bare, len(when.one_of), *map(int, when.one_of)]
-        self.cells += [len(when.none_of), *map(int, when.none_of)]
+        self.cells += [least - turned, most - turned, _wrapped(when.bits), bare]
+        for values in (when.one_of, when.none_of):
+            self.cells += [len(values), *(_wrapped(int(value)) for value in values)]
         return start
 
     def _group(
@@ -626,7 +642,7 @@ class Lowering:
                 self.emit(k.EMPTY, slots.slot)
         self.ops[over][2] = len(self.ops)
 
-    def _many(self, wire: n.Many[Any], made: Slots | None, name: str) -> None:
+    def _many(self, wire: n.Many[Any], made: Slots | None, name: str, around: Scope | None) -> None:
         list_id = made.list_id if made is not None else self._list()
         least = smallest(wire.element, self.layout)
         size = flags = ending = 0
@@ -639,24 +655,24 @@ class Lowering:
                 size, flags = count.size, _flags(count)
                 if count.low is not None or count.high is not None:
                     raise Unsupported("a count with limits")
-            case n.Varint() | n.Digits() as number:
+            case n.Varint() | n.Digits() | n.By():
                 # Registers count from 1 here: 0 is "until the end".
                 size, flags = self.register("length") + 1, k.COUNTED
-                self._number(number, -1, size - 1)
+                self._size(wire.count, size - 1)
             case None | bytes() as end:
-                if least < 1:
-                    raise Unsupported("elements without bytes until the end")
                 if end is not None:
                     flags, ending = k.ENDED, self._ending(end)
             case int() as fixed:
                 size = -fixed
             case _:
-                raise Unsupported("a list of another kind")
+                raise Unsupported("a count in an earlier field")
         if self.depth >= k.MAX_NESTING:
             raise Unsupported("lists in lists in lists")
+        if least < 1:
+            raise Unsupported("elements that may have no bytes")
         self.depth += 1
         at = self.emit(k.LIST, made.slot if made is not None else -1, size, flags, least, list_id, 0, ending)
-        self._value(wire.element, made.children["element"] if made is not None else None, name)
+        self._value(wire.element, made.children["element"] if made is not None else None, name, around)
         self.emit(k.NEXT, -1, ending)
         self.ops[at][6] = len(self.ops)
         self.depth -= 1
@@ -846,6 +862,7 @@ def _asked_of(fields: tuple[n.Field, ...]) -> frozenset[str]:
     asked: set[str] = set()
     for declared in fields:
         asked |= {one.field.partition(".")[0] for one in conditions_of(declared.when)}
+        asked |= asked_around(declared.wire)
         if isinstance(declared.when, n.With):
             asked.add(f"with {declared.when.field}")
         if isinstance(declared.wire, n.Checksum) and declared.wire.since:
@@ -859,7 +876,9 @@ def _is_variable(part: n.Part) -> bool:
 
 
 def _varint_flags(wire: n.Varint) -> int:
-    return (m.LENIENT if wire.lenient else 0) | (m.HIGH_FIRST if wire.high_first else 0)
+    order = (m.LENIENT if wire.lenient else 0) | (m.HIGH_FIRST if wire.high_first else 0)
+    short = m.OF_32_BITS if wire.signed == "twos" and wire.most_bytes == 5 else 0
+    return order | short | (m.ZIGZAG if wire.signed == "zigzag" else 0)
 
 
 def _digits_limits(wire: n.Digits) -> tuple[int, int]:

@@ -106,7 +106,7 @@ class _Reader:
 
     def value(self, wire: Any, value: Any, path: str) -> Any:
         match wire:
-            case n.Int():
+            case n.Int() | n.Varint() | n.Bits():
                 return int(value) if isinstance(value, Decimal) else value
             case n.Run(content="text" | "strict_text"):
                 return self._text(value, path)

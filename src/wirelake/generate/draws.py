@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import or_
 from random import Random
@@ -14,13 +15,13 @@ import msgspec
 
 from ..codec.frame import struct_fields
 from ..codec.numerals import highest
-from ..codec.scales import meaning
+from ..codec.scales import meaning, microseconds
 from ..codec.walk import read_word
 from ..errors import EncodeError
 from ..spec import nodes as n
 from ..spec.check import holds_choice
 from ..spec.check_wires import size_given
-from ..spec.conditions import conditions_of, holds
+from ..spec.conditions import asked_around, conditions_of, holds
 from ..spec.conduct import When
 from ..spec.declare import Cell, Tagged
 from ..spec.derive import reach
@@ -36,6 +37,7 @@ _NULLS = 0.1
 Values = dict[str, Any]
 """The values drawn so far, by field name; keys that no field can have hold what later fields must know."""
 WITH_IDS, NOTHING_LEFT = ":with ids", ":nothing left"
+NAMES, AROUND = ":names", ":around"
 
 
 class Draw(NamedTuple):
@@ -44,6 +46,8 @@ class Draw(NamedTuple):
     rng: Random
     size: float = 1.0
     depth: int = 0
+    around: Mapping[str, Any] | None = None
+    """The values around what is drawn."""
 
 
 Maker = Callable[[Draw], Any]
@@ -67,7 +71,8 @@ def _as_int(wire: n.Bits | n.Varint | n.Digits) -> n.Int:
             high = whole.high if whole.high is not None else (1 << width) - 1
             return replace(whole, low=whole.low or 0, high=high)
         case n.Varint():
-            return n.Int(8, False, False, low=0, high=highest(wire))
+            low = n.limits(wire)[0]
+            return n.Int(8, low < 0, False, low=low, high=highest(wire))
         case n.Digits(low=low, high=high):
             return n.Int(8, True, False, low=low, high=high)
 
@@ -216,10 +221,13 @@ def _run(wire: n.Run[Any], most: int | None = None) -> Maker:
         return _with_escapes(wire, most)
     least = wire.least
     limits = [limit for limit in (wire.most, most) if limit is not None]
-    if isinstance(wire.length, n.Int):
-        limits.append(int_bounds(wire.length)[1])
-    elif isinstance(wire.length, n.Varint | n.Digits):
-        limits.append(int_bounds(_as_int(wire.length))[1])
+    if n.written(wire.length) is not None:
+        fewest, longest = n.sizes(wire.length)
+        least, limits = max(least, fewest), [*limits, longest]
+    if isinstance(wire.length, n.By) and wire.length.times > 1:
+        return _in_units(wire, most)
+    if isinstance(wire.length, int):
+        return _without_pad(wire)
     if isinstance(wire.length, bytes):
         return _without(wire.length, _run(replace(wire, length=None), most), least)
     limit = min(limits, default=None)
@@ -243,10 +251,42 @@ def _run(wire: n.Run[Any], most: int | None = None) -> Maker:
             assert_never(wire.content)
 
 
+def _in_units(wire: n.Run[Any], most: int | None) -> Maker:
+    """Return what makes values of so many units: what is over is cut off."""
+    fewest, longest = n.sizes(wire.length)
+    limit = min(each for each in (longest, wire.most, most) if each is not None)
+    make = _run(replace(wire, length=None, most=limit))
+    charset = wire.charset if wire.content == "strict_text" else "utf-8"
+
+    def drawn(draw: Draw) -> Any:
+        value = make(draw)
+        raw = value if isinstance(value, bytes) else value.encode(charset, "surrogateescape")
+        raw = raw.ljust(fewest, b"x")[: max(len(raw), fewest)]
+        raw = raw[: len(raw) - (len(raw) - fewest) % wire.length.times]
+        if isinstance(value, bytes):
+            return raw
+        return raw.decode(charset, "surrogateescape" if wire.content == "text" else "ignore")
+
+    return drawn
+
+
+def _without_pad(wire: n.Run[Any]) -> Maker:
+    """Return what makes values that have no more than so many bytes, and no filling at their end, or beginning."""
+    make = _run(replace(wire, length=None, pad=b"", pad_before=b"", most=wire.length))
+
+    def drawn(draw: Draw) -> Any:
+        value = make(draw)
+        is_bytes = isinstance(value, bytes)
+        pad, before = (each if is_bytes else each.decode("ascii") for each in (wire.pad, wire.pad_before))
+        return value.rstrip(pad) if pad else value.lstrip(before)
+
+    return drawn
+
+
 def _with_escapes(wire: n.Run[Any], most: int | None) -> Maker:
     """Return what makes values of which each byte may be written as an escape, and some are."""
     size = max(len(written) for written, _ in wire.escapes)
-    longest = n.limits(wire.length)[1] if isinstance(wire.length, n.Int | n.Varint | n.Digits) else None
+    longest = n.sizes(wire.length)[1] if n.written(wire.length) is not None else None
     limits = [limit for limit in (wire.most, most, longest) if limit is not None]
     make = _run(replace(wire, escapes=(), most=None), min(limits) // size if limits else None)
     meant = [each for _, each in wire.escapes]
@@ -290,6 +330,7 @@ def _sized_maker(wire: Any, layout: Layout) -> Callable[[Draw, Values], Any]:
 
     def make(draw: Draw, values: Values) -> Any:
         said = size.number(lambda name: _reach(values, name))
+        draw = draw._replace(around=values)
         if said is None:
             return free(draw)
         number = max(0, said)
@@ -306,7 +347,25 @@ def _sized_maker(wire: Any, layout: Layout) -> Callable[[Draw, Values], Any]:
 def sizes(fields: tuple[n.Field, ...]) -> frozenset[str]:
     """Return the fields that hold sizes of later ones."""
     given = (n.By.of(size_given(f.wire)) for f in fields)
-    return frozenset(name for by in given if by is not None for name in by.names)
+    inner: frozenset[str] = frozenset().union(*(sizes_around(f.wire) for f in fields))
+    return inner | frozenset(name for by in given if by is not None for name in by.names)
+
+
+def sizes_around(wire: Any, seen: tuple[Any, ...] = ()) -> frozenset[str]:
+    """Return the fields around a value that hold sizes in it. ``seen``: the structures around it."""
+    match wire:
+        case n.Sized(inner=inner) | n.Many(element=inner):
+            return sizes_around(inner, seen)
+        case n.Choice(known=known) if wire not in seen:
+            return frozenset().union(*(sizes_around(case, (*seen, wire)) for case in known.values()))
+        case n.Nested(struct=cls) if cls not in seen:
+            fields = cls.__wire_fields__
+            found = frozenset().union(*(sizes_around(f.wire, (*seen, cls)) for f in fields))
+            given = (n.By.of(size_given(f.wire)) for f in fields)
+            found |= {name for by in given if by is not None for name in by.names}
+            return found - {f.name for f in fields}
+        case _:
+            return frozenset()
 
 
 def _small(wire: Any, make: Maker) -> Maker:
@@ -354,6 +413,8 @@ def value_maker(wire: Any, layout: Layout) -> Maker:
 
 def _scaled(wire: n.Scaled[Any], layout: Layout) -> Maker:
     """Any value; of times, mostly those of these years."""
+    if wire.form:
+        return _written_time(wire)
     value, make, (low, high) = meaning(wire), value_maker(wire.wire, layout), n.limits(wire.wire)
     years = [(second - wire.epoch) * wire.per for second in _THESE_YEARS] if wire.epoch is not None else [low, low]
     is_near = low <= years[0] < years[1] <= high
@@ -364,13 +425,31 @@ def _scaled(wire: n.Scaled[Any], layout: Layout) -> Maker:
     return drawn
 
 
+def _written_time(wire: n.Scaled[Any]) -> Maker:
+    """A time of which a text says all."""
+    start, unit = datetime(1970, 1, 1, tzinfo=UTC), microseconds(wire)
+
+    def drawn(draw: Draw) -> datetime:
+        second = draw.rng.randrange(*(_THESE_YEARS if draw.rng.random() < 0.8 else (-(10**10), 10**11)))
+        since = second * 1_000_000 + draw.rng.randrange(1_000_000)
+        return start + timedelta(microseconds=since // unit * unit)
+
+    return drawn
+
+
 _THESE_YEARS = (1_577_836_800, 1_893_456_000)
 """2020 to 2029, in seconds after 1970 began."""
+
+
+class _TooDeep(Exception):
+    """Values lie deeper inside each other than they may."""
 
 
 def _choice(wire: n.Choice[Any], layout: Layout) -> Maker:
     """Return what draws a case; what is deep inside holds no further choices."""
     known = wire.known
+    if wire.tag is None:
+        return _holding_itself(wire, layout)
     flat = [tag for tag, case in known.items() if not holds_choice(case)]
     tags = list(known)
     makers: dict[Any, Maker] = {}
@@ -387,6 +466,29 @@ def _choice(wire: n.Choice[Any], layout: Layout) -> Maker:
     return make
 
 
+def _holding_itself(wire: n.Choice[Any], layout: Layout) -> Maker:
+    """Return what draws a structure that may hold itself, anew where it goes too deep."""
+    made: list[Maker] = []
+
+    def inside(draw: Draw) -> Any:
+        if draw.depth >= wire.depth:
+            raise _TooDeep
+        if not made:
+            made.append(value_maker(wire.known[None], layout))
+        return made[0](draw._replace(depth=draw.depth + 1))
+
+    def make(draw: Draw) -> Any:
+        for _ in range(1 if draw.depth else 50 * TRIES):
+            try:
+                return inside(draw)
+            except _TooDeep:
+                if draw.depth:
+                    raise
+        raise EncodeError(f"nothing of {wire.depth} levels was drawn", rule="depth_limit")
+
+    return make
+
+
 def _counting(count: n.Number | n.Bits) -> n.Int:
     return count if isinstance(count, n.Int) else _as_int(count)
 
@@ -397,32 +499,41 @@ def _many(wire: n.Many[Any], layout: Layout) -> Maker:
     element = value_maker(wire.element, layout)
     count = wire.count
     if wire.until is not None:
-        return _until(wire, wire.until, element, _ending(wire.element, wire.until, layout))
-    if isinstance(count, str | n.By):
-        count = None
+        return _until(wire, wire.until, element, layout)
     if isinstance(count, int):
         return lambda draw: tuple([element(draw) for _ in range(count)])
-    most = None if count is None or isinstance(count, bytes) else int_bounds(_counting(count))[1]
+    fewest, most = (0, None) if n.written(count) is None else n.sizes(count)
+    times = count.times if isinstance(count, n.By) else 1
+    holds_itself = holds_choice(wire.element)
 
     def make(draw: Draw) -> tuple[Any, ...]:
+        if holds_itself and draw.depth >= _DEEP and fewest <= 0:
+            return ()
         kind = draw.rng.random()
         length = 0 if kind < 0.2 else int(draw.rng.expovariate(0.5 if kind < 0.95 else 0.05) * draw.size)
+        length = max(length, fewest)
+        length -= (length - fewest) % times
         return tuple([element(draw) for _ in range(length if most is None else min(length, most))])
 
     return make
 
 
-def _until(wire: n.Many[Any], until: When, element: Maker, ending: Maker) -> Maker:
+def _until(wire: n.Many[Any], until: When, element: Maker, layout: Layout) -> Maker:
     """Return what draws elements of which the last one, and no other, ends the list."""
+    endings: list[Maker] = []  # made when it is needed: an element may hold such a list
+    holds_itself = holds_choice(wire.element)
 
     def make(draw: Draw) -> tuple[Any, ...]:
-        most = int(draw.rng.expovariate(0.5) * draw.size)
+        is_deep = holds_itself and draw.depth >= _DEEP
+        most = 0 if is_deep else int(draw.rng.expovariate(0.5) * draw.size)
+        if not endings:
+            endings.append(_ending(wire.element, until, layout))
         drawn = [element(draw) for _ in range(most)]
         before = [item for item in drawn if not holds(until, reach(item, until.field))]
         if wire.or_end and draw.rng.random() < 0.4:
             return tuple(before)
         for _ in range(50 * TRIES):
-            last = ending(draw)
+            last = endings[0](draw)
             if holds(until, reach(last, until.field)):
                 return (*before, last)
         raise EncodeError("no element that ends the list was drawn", rule="terminator")
@@ -432,9 +543,10 @@ def _until(wire: n.Many[Any], until: When, element: Maker, ending: Maker) -> Mak
 
 def _ending(wire: Any, until: When, layout: Layout) -> Maker:
     """Return what draws an element that ends a list, at once where the condition names the values of a field."""
-    names = {f.name for f in wire.struct.__wire_fields__} if isinstance(wire, n.Nested) else ()
-    if until.one_of and until.field in names:
-        return _struct(wire.struct, layout, {until.field: until.one_of})
+    element = n.structure_of(wire)
+    names = {f.name for f in element.struct.__wire_fields__} if element is not None else ()
+    if element is not None and until.one_of and until.field in names:
+        return _struct(element.struct, layout, {until.field: until.one_of})
     return value_maker(wire, layout)
 
 
@@ -447,14 +559,16 @@ def _struct(cls: Any, layout: Layout, given: Mapping[str, tuple[Any, ...]] | Non
     fields = struct_fields(cls, layout)
     steps = tuple(_steps(fields, layout, given or {}))
     limits = cls.__sum_limits__
+    names = frozenset(field.name for field in fields)
 
     def make(draw: Draw) -> Any:
-        values: Values = {}
+        values: Values = {NAMES: names, AROUND: draw.around}
         for step in steps:
             step(draw, values)
         for limit in limits:
             _shorten(values, limit)
-        values.pop(NOTHING_LEFT, None)
+        for key in (NOTHING_LEFT, NAMES, AROUND):
+            values.pop(key, None)
         return cls(**values)
 
     return make
@@ -488,7 +602,7 @@ def value_step(field: n.Field, layout: Layout, fields: tuple[n.Field, ...]) -> S
     """Return the step of a field, which may have the size that an earlier one says."""
     by = n.By.of(size_given(field.wire))
     apart = {f.name for f in fields if isinstance(f.wire, n.Length)}
-    if by is not None and by.field not in apart:
+    if by is not None and apart.isdisjoint(by.names):
         return _sized_step(field, layout)
     return field_step(field, value_maker(field.wire, layout), fields)
 
@@ -506,22 +620,27 @@ def _sized_step(field: n.Field, layout: Layout) -> Step:
 def field_step(field: n.Field, make: Maker, fields: tuple[n.Field, ...]) -> Step:
     name = field.name
     if name in sizes(fields):
-        make = _small(field.wire, make)
+        asked = tuple({v for f in fields for one in conditions_of(f.when) if one.field == name for v in one.one_of})
+        make = _asked_for(_small(field.wire, make), asked) if asked else _small(field.wire, make)
     off = next((f.when.off for f in fields if isinstance(f.when, When) and f.when.field == name and f.when.off), None)
     masks = {one.bits for later in fields for one in conditions_of(later.when) if one.field == name and one.bits}
     if len(masks) > _FEW_BITS:
         make = _bitmap(make, tuple(sorted(masks)))
     draw_value = make if off is None else _switch(make, off)
+    looks_around = bool(asked_around(field.wire))
+
+    def draw_inside(draw: Draw, values: Values) -> Any:
+        return draw_value(draw._replace(around=values) if looks_around else draw)
 
     def put(draw: Draw, values: Values) -> None:
         if NOTHING_LEFT not in values or field.default is ...:
-            values[name] = draw_value(draw)
+            values[name] = draw_inside(draw, values)
             if is_open(field.wire, values[name]):
                 values[NOTHING_LEFT] = True
 
     def put_if_left(draw: Draw, values: Values) -> None:
         if draw.rng.random() < 0.5 and NOTHING_LEFT not in values:
-            value = draw_value(draw)
+            value = draw_inside(draw, values)
             if value not in (b"", "", ()):
                 values[name] = value
                 return
@@ -535,6 +654,11 @@ def is_open(wire: Any, value: Any) -> bool:
     if not isinstance(wire, n.Many) or not wire.or_end or wire.until is None:
         return False
     return not value or not holds(wire.until, reach(value[-1], wire.until.field))
+
+
+def _asked_for(make: Maker, asked: tuple[Any, ...]) -> Maker:
+    """Return what draws the numbers that later fields ask for, too: another field says the size then."""
+    return lambda draw: _pick(draw.rng, asked) if draw.rng.random() < 0.3 else make(draw)
 
 
 _FEW_BITS = 4
@@ -582,7 +706,10 @@ def _all_hold(conditions: tuple[When, ...], values: Values) -> bool:
 
 
 def _reach(values: Values, path: str) -> Any:
+    """Return the value of an earlier field, of the structure or of what is around it."""
     first, _, inner = path.partition(".")
+    while first not in values.get(NAMES, (first,)) and values.get(AROUND) is not None:
+        values = values[AROUND]
     value = values.get(first)
     return reach(value, inner) if inner and value is not None else value
 

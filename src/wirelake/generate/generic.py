@@ -224,7 +224,7 @@ class _Talk:
         wire = _wire(node.fields, path)
         if not isinstance(wire, n.Run) or wire.content not in ("text", "strict_text") or _read(message, path) is None:
             return message
-        least, most = wire.least, wire.most
+        least, most = wire.least, wire.length if isinstance(wire.length, int) else wire.most
         if n.By.of(wire.length) is not None:
             least = most = len(_read(message, path).encode())  # an earlier field says so already
         return self._with(node, message, path, draws.address(self.stage.rng, least, most))

@@ -114,9 +114,10 @@ class _MessageMaker:
 
     def __call__(self, draw: Draw) -> tuple[Any, bytes]:
         values: Values = {draws.WITH_IDS: not (self.may_drop_ids and draw.rng.random() < 0.5)}
+        values[draws.NAMES] = self.node.names
         for step in self.steps:
             step(draw, values)
-        del values[draws.WITH_IDS]
+        del values[draws.WITH_IDS], values[draws.NAMES]
         values.pop(draws.NOTHING_LEFT, None)
         empty_tail = values.pop(_EMPTY_TAIL, None)
         for how in self.lookups:

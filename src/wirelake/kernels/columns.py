@@ -25,7 +25,7 @@ END, INT, FIXED, RUN, RUN_REG, RUN_REST, JUMP, JUMP_IN, EMPTY, SUM_MOST = range(
 LIST, NEXT, BOOL, TAGS, CELLS, BODY, HEAD_REACHES, IF_LEFT, DECLINE, LINE = range(10, 20)
 WORD_CODE, WORD, IF_REG, IF_EMPTY, DECLINE_IF_LESS, END_VIEWS, BACK, SKIP, PAIR = range(20, 29)
 BITS, VARINT, DIGITS, CONST, FIND, SUM, MARK, SET, WHEN = range(29, 38)
-SEEK, CUT, NARROW, ENTER, LEAVE = range(38, 43)
+SEEK, CUT, NARROW, ENTER, LEAVE, UNITS, PADDED = range(38, 45)
 
 # More flags of an integer, and of a run whose content may be empty.
 RANGED, MAY_BE_EMPTY = 4, 8
@@ -40,6 +40,7 @@ KIND_ODD, KIND_FLAG, KIND_INT, KIND_FLOAT, KIND_TEXT, KIND_BYTES = range(6)
 OPTIONAL, NUMBER, FORBIDDEN = 1, 2, 4
 
 MAX_NESTING = 8
+MOST_UNITS = 1 << 32
 REGISTERS = 16
 
 ACCEPTED, DECLINED, FULL = 0, 1, 2
@@ -521,6 +522,33 @@ def run_program(
                     outcome = DECLINED
                     break
                 lim = at(regs, at(prog, pc8 + 2))
+            elif op == UNITS:
+                # a register, b by which it is multiplied, c what is added to it
+                size = at(regs, at(prog, pc8 + 2))
+                if size > MOST_UNITS:
+                    outcome = DECLINED
+                    break
+                store(regs, at(prog, pc8 + 2), size * at(prog, pc8 + 3) + at(prog, pc8 + 4))
+            elif op == PADDED:
+                # a size, b byte that fills it up, c whether before the value, d content
+                size = at(prog, pc8 + 2)
+                if p + size > lim:
+                    outcome = DECLINED
+                    break
+                first, last = p, p + size
+                if at(prog, pc8 + 4):
+                    while first < last and at(buf, first) == at(prog, pc8 + 3):
+                        first += 1
+                else:
+                    while first < last and at(buf, last - 1) == at(prog, pc8 + 3):
+                        last -= 1
+                if at(prog, pc8 + 5) == TEXT and not is_utf8(buf, size_of_buf, first, last):
+                    outcome = DECLINED
+                    break
+                if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), first, last - first):
+                    outcome = FULL
+                    break
+                p += size
             else:
                 outcome = DECLINED
                 break

@@ -13,10 +13,12 @@ FOUND, MISSING, WRONG = range(3)
 """What became of a search: it was found, the bytes end before that, it cannot be there."""
 
 # Flags of a number: of both, of varints, of digits.
-LENIENT, HIGH_FIRST, HEX, MAY_BE_NEGATIVE = 1, 2, 2, 4
+LENIENT, HIGH_FIRST, HEX, MAY_BE_NEGATIVE, ZIGZAG, OF_32_BITS = 1, 2, 2, 4, 4, 8
 MOST_DIGITS = {10: 18, 16: 15}
 MOST_VARINT = 9
 """So many digits, or bytes of 7 bits, fit in 63 bits, whatever they are; the record codec reads longer numbers."""
+
+HIGHEST_BIT = np.int64(-(1 << 63))
 
 CRC32, CRC16_MODBUS, CRC16_CCITT, ADLER32, SUM8, SUM16, XOR8 = range(7)
 
@@ -62,6 +64,12 @@ def read_varint(buf, p, lim, most_bytes, flags):
         first = np.int64(at(buf, p))
         if (first == 0x80 and flags & HIGH_FIRST) or (byte == 0 and not flags & HIGH_FIRST):
             return WRONG, value, p
+    if flags & ZIGZAG:
+        value = value >> 1 ^ -(value & 1)
+    if flags & OF_32_BITS:
+        if value >> 32:
+            return WRONG, value, p
+        value -= value >> 31 << 32
     return FOUND, value, p + size
 
 
@@ -174,13 +182,17 @@ def checksum(buf, p, end, kind):
 
 @njit(cache=True, nogil=True)
 def holds(test, value):
-    """Whether a number fulfils a condition: least, most, bits, 1 if it must be set or 2 if not, and two lists."""
-    if value < at(test, 0) or value > at(test, 1):
+    """Whether a number fulfils a condition: least, most, bits, 1 if it must be set or 2 if not, and two lists.
+
+    With 4 more, the number and its limits have no sign: the limits are written with their highest bit turned over.
+    """
+    ordered = value ^ HIGHEST_BIT if at(test, 3) & 4 else value
+    if ordered < at(test, 0) or ordered > at(test, 1):
         return False
     bits = at(test, 2)
     if bits != 0 and value & bits == 0:
         return False
-    bare = at(test, 3)
+    bare = at(test, 3) & 3
     if (bare == 1 and value == 0) or (bare == 2 and value != 0):
         return False
     count = at(test, 4)

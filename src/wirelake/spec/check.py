@@ -9,18 +9,20 @@ import re
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass, replace
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ..errors import SpecError
 from . import nodes as n
 from .check_annotations import check_annotations
-from .check_class import require
+from .check_class import check_is_wire, require
 from .check_codes import check_codes, check_tried
 from .check_conduct import check_conduct
 from .check_depth import check_depth
 from .check_exchanges import check_exchanges
 from .check_protocol import check_arguments
 from .check_wires import (
+    check_before,
     check_bits,
     check_by,
     check_ends,
@@ -203,7 +205,7 @@ def _check_header(made: Layout, node: MessageNode) -> None:
             require(same, f"{where} is read before the code, so all messages have the same one; move it to their base")
             check_header_field(where, kept, earlier)
             require(not _open_ended(kept.wire), f"{where} takes the rest, and the header goes on; give it an end")
-            _check_condition(kept, earlier, where)
+            _check_condition(kept, earlier, set(earlier), where)
             _check_wire(made, kept.wire, where)
         earlier[part.name] = kept
 
@@ -407,12 +409,14 @@ def _check_fields(
     in_frame: tuple[n.Field, ...] = (),
     derived: tuple[n.DerivedField, ...] = (),
 ) -> None:
-    earlier: dict[str, n.Field] = {f.name: f for f in in_frame}
+    own = {f.name for f in (*in_frame, *fields)}
+    around = {name: f for name, f in _AROUND.get().items() if name not in own and not isinstance(f.wire, n.Length)}
+    earlier: dict[str, n.Field] = around | {f.name: f for f in in_frame}
     check_bits((f"{where}.{f.name}", f.wire) for f in fields)
     if_left = ""
     for i, f in enumerate(fields):
         here = f"{where}.{f.name}"
-        _check_condition(f, earlier, here)
+        _check_condition(f, earlier, own, here)
         stays = not if_left or f.when is not None or isinstance(f.wire, n.WireOnly) or _may_be_empty(made, f.wire)
         require(stays, f"{here} is always there, but {if_left} before it only if bytes are left; write when=IfLeft()")
         if_left = f.name if isinstance(f.when, n.IfLeft) else if_left
@@ -439,12 +443,20 @@ def _check_fields(
         if isinstance(f.wire, n.WireOnly):
             check_wire_only(here, f.wire, earlier)
         elif not isinstance(f.wire, n.Body | n.Tags | n.Word):
-            _check_wire(made, f.wire, here)
+            token = _AROUND.set(earlier)
+            try:
+                _check_wire(made, f.wire, here)
+            finally:
+                _AROUND.reset(token)
         earlier[f.name] = f
         earlier |= {found.name: found for found in _looked_up(derived, f.name)}
 
 
-def _check_condition(f: n.Field, earlier: Mapping[str, n.Field], where: str) -> None:
+_AROUND: ContextVar[Mapping[str, n.Field]] = ContextVar("around", default=MappingProxyType({}))
+"""The fields around the structure that is being checked, as far as they come before it."""
+
+
+def _check_condition(f: n.Field, earlier: Mapping[str, n.Field], own: set[str], where: str) -> None:
     always = f.when is None or isinstance(f.wire, n.Length)
     is_shared = f.when is not None and isinstance(f.wire, n.Bits)
     remedy = "leave when= out, or write it for a structure that holds them"
@@ -459,7 +471,10 @@ def _check_condition(f: n.Field, earlier: Mapping[str, n.Field], where: str) -> 
     )
     if isinstance(f.when, n.With):
         name = f.when.field
-        require(name in earlier, f"{where} depends on {name!r}, which does not come before it; name an earlier field")
+        require(
+            name in earlier and name in own,
+            f"{where} depends on {name!r}, which does not come before it; name an earlier field",
+        )
 
 
 def _check_optional(f: n.Field, where: str) -> None:
@@ -504,11 +519,13 @@ def _may_be_empty(made: Layout, wire: Any) -> bool:
         case n.Choice() | n.Varint() | n.Digits() | n.Constant() | n.Checksum() | n.Bits(shift=0) | n.Scaled():
             return False
         case n.Sized(length=length):
-            return isinstance(length, str | n.By)
+            return n.written(length) is None
         case n.Many(element=element, until=When(), or_end=or_end):
             return or_end or _may_be_empty(made, element)
-        case n.Run(length=bytes() | n.Varint() | n.Digits()) | n.Many(count=bytes() | n.Varint() | n.Digits()):
+        case n.Run(length=bytes() | int() | n.Varint() | n.Digits()) | n.Many(count=bytes() | n.Varint() | n.Digits()):
             return False
+        case n.Run(length=n.By() as length) | n.Many(count=n.By() as length):
+            return n.written(length) is None
         case n.Nested(struct=cls):
             fields = resolve_fields(cls, made.options)
             return all(f.when is not None or _may_be_empty(made, f.wire) for f in fields)
@@ -516,6 +533,15 @@ def _may_be_empty(made: Layout, wire: Any) -> bool:
             return count == 0 or _may_be_empty(made, element)
         case _:
             return True
+
+
+def _has_conditions(made: Layout, wire: Any, seen: tuple[Any, ...] = ()) -> bool:
+    """Return whether conditions in a structure decide whether it has bytes. ``seen``: those around it."""
+    element = n.structure_of(wire)
+    if element is None or element in seen:
+        return False
+    fields = resolve_fields(element.struct, made.options)
+    return any(f.when is not None or _has_conditions(made, f.wire, (*seen, element)) for f in fields)
 
 
 def _check_word(wire: n.Word[Any], where: str) -> None:
@@ -564,25 +590,22 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
         case n.Sized(length=length, inner=inner_wire):
             is_number = isinstance(length, n.Number | n.By | str)
             require(is_number, f"{where}: the length {length!r} is no number; write sized(be.u16, ...)")
-            if isinstance(length, n.Number):
-                _check_wire(made, length, where)
+            _check_before(made, length, where)
             _check_wire(made, inner_wire, where)
         case n.Choice():
             _check_choice(made, wire, where)
         case n.Run(length=length, least=least, most=most):
             if wire.null is not None or wire.end:
-                is_counted = isinstance(length, n.Number) or (wire.null is None and isinstance(length, str | n.By))
+                is_counted = n.written(length) is not None or (wire.null is None and n.By.of(length) is not None)
                 require(is_counted, f"{where}: null= and end= are for values with a length; write blob(be.u16, ...)")
             require(
                 most is None or least <= most, f"{where}: no length lies within {least}..{most}; write least below most"
             )
             check_run(where, wire)
             require(length != b"", f'{where}: no bytes cannot end a value; write text(b"\\0") or rest_text')
-            if isinstance(length, n.Varint | n.Digits):
-                check_number(where, length)
-            if isinstance(length, n.Int):
-                _check_wire(made, length, where)
-                longest, highest = most or least, _bounds(length)[1]
+            _check_before(made, length, where)
+            if isinstance(n.written(length), n.Int):
+                longest, highest = most or least, n.sizes(length)[1]
                 require(
                     longest <= highest,
                     f"{where}: {longest} bytes, but its length ends at {highest}; write a wider length type",
@@ -605,19 +628,27 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
             require(not isinstance(count, int) or count >= 0, f"{where}: {count} elements cannot be")
             require(not _open_ended(element), f"{where}: an element takes the rest, so none could follow it")
             check_until(where, wire)
-            is_counted = isinstance(count, n.Number) or wire.null is None
+            is_counted = n.written(count) is not None or wire.null is None
             require(is_counted, f"{where}: null= is for lists with a count; write many(..., be.i16, null=-1)")
-            if isinstance(count, n.Number):
-                _check_wire(made, count, where)
+            _check_before(made, count, where)
             require(count != b"", f'{where}: no bytes cannot end a list; write many(..., b"\\0")')
             _check_wire(made, element, where)
-            require(not _may_be_empty(made, element), f"{where}: an element can be empty, so there is no end to them")
+            is_empty = _may_be_empty(made, element) and not _has_conditions(made, element)
+            require(not is_empty, f"{where}: an element can be empty, so there is no end to them")
         case n.Cells(types=types, type_mask=mask, id_shift=shift, type_shift=type_shift):
             require(len(types) == mask + 1, f"{where}: {mask + 1} type codes need as many types, not {len(types)}")
             require(shift > type_shift, f"{where}: the number lies above the type")
             require(len({kind.name for kind in types}) == len(types), f"{where}: two types have the same name")
         case _:
             raise SpecError(f"{where}: {type(wire).__name__} cannot be a field here")
+
+
+def _check_before(made: Layout, given: Any, where: str) -> None:
+    """Check the number that is written before a value, if its length or count is one."""
+    if isinstance(given, n.By) and n.By.of(given) is None:
+        check_before(where, given)
+    if n.written(given) is not None:
+        _check_wire(made, n.written(given), where)
 
 
 _CHECKED: ContextVar[frozenset[n.Choice[Any]]] = ContextVar("checked", default=frozenset())
@@ -628,6 +659,9 @@ def _check_choice(made: Layout, wire: n.Choice[Any], where: str) -> None:
     if wire in _CHECKED.get():
         return
     tag = wire.tag
+    if tag is None:
+        _check_holding_itself(made, wire, where)
+        return
     is_tag = isinstance(tag, n.Int | n.Fixed)
     require(is_tag, f"{where}: the tag of a choice is an integer or fixed bytes, not {tag!r}; write choice(u8, ...)")
     known: Any = wire.known
@@ -653,6 +687,39 @@ def _check_choice(made: Layout, wire: n.Choice[Any], where: str) -> None:
     check_depth(made, wire, where)
     ends = any(not holds_choice(case) for case in known.values())
     require(ends, f"{where}: every case holds a choice again, so no value has an end; add a case that does not")
+
+
+def _check_holding_itself(made: Layout, wire: n.Choice[Any], where: str) -> None:
+    """Check a structure that a function names, as it may hold itself."""
+    inside = wire.known[None]
+    check_is_wire(where, inside)
+    is_endless = _always_holds(inside, wire)
+    struct = inside.struct.__name__
+    remedy = "hold it in a list, or under a condition"
+    require(not is_endless, f"{where}: every {struct} holds another one, so no value has an end; {remedy}")
+    token = _CHECKED.set(_CHECKED.get() | {wire})
+    try:
+        _check_wire(made, inside, where)
+    finally:
+        _CHECKED.reset(token)
+    check_depth(made, wire, where)
+
+
+def _always_holds(wire: Any, choice: n.Choice[Any], seen: tuple[Any, ...] = ()) -> bool:
+    """Return whether every value of a type holds one of a choice. ``seen``: the choices around it."""
+    match wire:
+        case n.Choice() if wire is choice or wire in seen:
+            return True
+        case n.Choice(known=known):
+            return all(_always_holds(case, choice, (*seen, wire)) for case in known.values())
+        case n.Sized(inner=inner) | n.Many(element=inner, until=When()):
+            return _always_holds(inner, choice, seen)
+        case n.Many(element=inner, count=int() as count):
+            return count > 0 and _always_holds(inner, choice, seen)
+        case n.Nested(struct=cls):
+            return any(_always_holds(f.wire, choice, seen) for f in cls.__wire_fields__ if f.when is None)
+        case _:
+            return False
 
 
 def holds_choice(wire: Any) -> bool:

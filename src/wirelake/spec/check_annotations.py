@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from contextvars import ContextVar
 from datetime import datetime
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
@@ -12,7 +13,7 @@ import msgspec
 
 from ..errors import SpecError
 from . import nodes as n
-from .check_class import python_type
+from .check_class import check_is_wire, python_type
 
 _PLAIN = {"bool": bool, "int": int, "float": float, "bytes": bytes, "str": str, "datetime": datetime}
 
@@ -21,16 +22,24 @@ def check_annotations(cls: Any) -> None:
     """Raise SpecError unless the annotations of a message, and of the structures in it, fit the wire types."""
     hints = _hints(cls)
     for field in cls.__wire_fields__:
-        if isinstance(field.wire, n.Nested):
-            check_annotations(field.wire.struct)
-        elif isinstance(field.wire, n.Many) and isinstance(field.wire.element, n.Nested):
-            check_annotations(field.wire.element.struct)
+        wire = getattr(field.wire, "element", field.wire)
+        if isinstance(wire, n.Nested):
+            check_annotations(wire.struct)
+        elif (inside := n.structure_of(wire)) is not None and inside.struct not in _CHECKED.get():
+            check_is_wire(f"{cls.__name__}.{field.name}", inside)
+            token = _CHECKED.set(_CHECKED.get() | {inside.struct})
+            check_annotations(inside.struct)
+            _CHECKED.reset(token)
         hint = hints.get(field.name, Any)
         wanted = python_type(field.wire)
         if not _fits(hint, field.wire):
             spelled = getattr(hint, "__name__", hint) if isinstance(hint, type) else hint
             where = f"{cls.__name__}.{field.name} is annotated {spelled}, but its wire type is a {wanted}"
             raise SpecError(f"{where}; write {field.name}: {wanted}{_or_none(hint)}")
+
+
+_CHECKED: ContextVar[frozenset[Any]] = ContextVar("annotated", default=frozenset())
+"""The structures that are being looked at: they may hold themselves."""
 
 
 def _or_none(hint: Any) -> str:
@@ -84,6 +93,8 @@ def _fits(hint: Any, wire: Any) -> bool:
         case n.Many(element=element):
             inner = get_args(hint)
             return hint is tuple or (get_origin(hint) is tuple and (not inner or _fits(inner[0], element)))
+        case n.Choice(tag=None, known=known):
+            return _fits(hint, known[None])
         case n.Nested(struct=struct) | n.Tags(struct=struct):
             return isinstance(hint, type) and issubclass(struct, hint)
         case _:

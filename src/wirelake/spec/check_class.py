@@ -180,6 +180,10 @@ def check_is_wire(where: str, wire: Any) -> None:
             raise SpecError(f'{where}: labelled takes Labels; write labelled(u8, Labels("name", {labels!r}))')
         case n.Int(labels=n.Labels(name=name, names=names)) if (wrong := _not_a_number(names)) is not None:
             raise SpecError(f"{where}: {wrong!r} is no number; write Labels({name!r}, {{0: {wrong!r}}})")
+        case n.Run(length=int() as size, pad=pad, pad_before=pad_before):
+            instead = f"write text({size}, pad=b' '), or fixed({size}) for bytes"
+            is_filled = bool(pad or pad_before) and not isinstance(size, bool)
+            require(is_filled, f"{where}: nothing says what fills it up to {size} bytes; {instead}")
         case n.Run(length=size, least=least):
             is_size = isinstance(size, n.Wire | n.Choose | n.By | str | bytes | None)
             require(
@@ -245,6 +249,8 @@ def python_type(wire: Any) -> str:
             return "bytes"
         case n.Word() | n.Run(content="text" | "strict_text"):
             return "str"
+        case n.Choice(tag=None):
+            return _named_later(wire)
         case n.Choice():
             return "Tagged"
         case n.Nested(struct=struct) | n.Tags(struct=struct):
@@ -253,6 +259,14 @@ def python_type(wire: Any) -> str:
             return f"tuple[{python_type(element)}, ...]"
         case _:
             return "Any"
+
+
+def _named_later(wire: n.Choice[Any]) -> str:
+    """Return the name of a structure that a function names; it may not be declared yet."""
+    try:
+        return python_type(wire.known[None])
+    except NameError:
+        return "Any"
 
 
 def spell(wire: Any) -> str:

@@ -18,6 +18,8 @@ SUM_BYTES: Mapping[str, int] = {
 """How many bytes hold each kind of sum."""
 _MOST_VARINT = 10
 """Bytes of 7 bits each that hold 64 bits."""
+_MOST_FILLED = 64
+"""Bytes of a number as text that is filled up."""
 
 
 def check_number(where: str, wire: Any) -> None:
@@ -28,24 +30,47 @@ def check_number(where: str, wire: Any) -> None:
         is_size = isinstance(most, int) and fewest <= most <= longest
         spelled = "ber(5)" if wire.ber else "varint(4)"
         require(is_size, f"{where}: a varint has {fewest} to {longest} bytes, not {most!r}; write {spelled}")
-        sizes = [inner.size for _, inner in wire.wider]
-        grows = sizes == sorted(set(sizes)) and all(0 < byte < 256 for byte, _ in wire.wider)
+        inners = [inner for _, inner in wire.wider if inner is not None]
+        sizes = [inner.size for inner in inners]
+        has_one_null = len(wire.wider) - len(inners) <= 1
+        grows = sizes == sorted(set(sizes)) and all(0 < byte < 256 for byte, _ in wire.wider) and has_one_null
         remedy = "write compact({0xFD: le.u16, 0xFE: le.u32, 0xFF: le.u64})"
         require(grows, f"{where}: higher bytes announce wider integers; {remedy}")
-        is_plain = all(n.limits(inner) == (0, (1 << 8 * inner.size) - 1) for _, inner in wire.wider)
+        is_plain = all(n.limits(inner) == (0, (1 << 8 * inner.size) - 1) for inner in inners)
         require(is_plain, f"{where}: bytes announce integers without sign and limits; {remedy}")
+        check_word(f"{where}: signed", wire.signed, get_args(n.Signed))
+        is_whole = wire.signed != "twos" or wire.most_bytes in (5, _MOST_VARINT)
+        remedy = f'write varint({_MOST_VARINT}, signed="twos")'
+        require(is_whole, f"{where}: two's complement has 32 bits in 5 bytes or 64 in {_MOST_VARINT}; {remedy}")
         return
     require(isinstance(wire.end, bytes), f'{where}: digits end with bytes, not {wire.end!r}; write digits(b" ")')
     size: Any = wire.size
-    is_size = isinstance(size, int) and 0 <= size <= 18 and not (size and wire.low < 0)
-    require(
-        is_size, f"{where}: a fixed number of digits is 1 to 18, without a sign, not {wire.size!r}; write digits(3)"
-    )
+    is_size = isinstance(size, int) and 0 <= size <= _MOST_FILLED
+    require(is_size, f"{where}: a fixed number of digits is 1 to {_MOST_FILLED}, not {wire.size!r}; write digits(3)")
+    check_pads(where, wire, bool(size))
+    pad = wire.pad or wire.pad_before
+    is_digit = len(pad) == 1 and chr(pad[0]) in "-0123456789abcdefABCDEF"
+    require(not is_digit, f"{where}: {pad!r}, which fills it up, could be a digit; leave it out for zeros")
     is_digit = any(chr(byte) in "-0123456789abcdefABCDEF" for byte in wire.end)
     require(not is_digit, f'{where}: digits end with {wire.end!r}, which could be digits; write digits(b" ")')
-    require(wire.base in (10, 16), f"{where}: the base is 10 or 16, not {wire.base!r}; write base=16")
+    require(wire.base in (8, 10, 16), f"{where}: the base is 8, 10 or 16, not {wire.base!r}; write base=16")
+    forms = {8: "o", 10: "d", 16: "x"}
+    most = max(len(format(limit, forms[wire.base])) for limit in (wire.low, wire.high))
+    require(
+        most <= (size or most), f"{where}: {wire.low}..{wire.high} takes more than {size} digits; write digits({most})"
+    )
     fits = -(2**63) <= wire.low <= wire.high < 2**63
     require(fits, f"{where}: no number of 64 bits lies within {wire.low}..{wire.high}; write the lower one first")
+
+
+def check_pads(where: str, wire: n.Digits | n.Run[Any], is_filled: bool) -> None:
+    """Refuse what fills up a value unless it has a fixed size, and bytes that cannot."""
+    pads: list[Any] = [pad for pad in (wire.pad, wire.pad_before) if pad != b""]
+    what = "digits(8, pad=b' ')" if isinstance(wire, n.Digits) else "text(8, pad=b' ')"
+    require(is_filled or not pads, f"{where}: only a value of a fixed size is filled up; write {what}")
+    require(len(pads) <= 1, f"{where}: it is filled up at one end; write pad= or pad_before=")
+    is_byte = all(isinstance(pad, bytes) and len(pad) == 1 and pad[0] < 0x80 for pad in pads)
+    require(is_byte, f"{where}: one byte below 0x80 fills it up, not {pads[:1]!r}; write {what}")
 
 
 def check_scaled(where: str, wire: n.Scaled[Any]) -> None:
@@ -54,6 +79,10 @@ def check_scaled(where: str, wire: n.Scaled[Any]) -> None:
     if wire.epoch is not None:
         what, example = ("a time", 'timestamp(be.u32, "s")')
     number: Any = wire.wire
+    if wire.form:
+        is_text = isinstance(number, n.Run) and number.content in ("text", "strict_text") and number.null is None
+        require(is_text, f'{where}: {what} of a form is written as text, always; write timestamp(text(u8), "%Y...")')
+        return
     require(isinstance(number, n.Number), f"{where}: {what} is written as an integer; write {example}")
     low, high = n.limits(number)
     most = _MOST_SCALED if wire.epoch is None else (253_402_300_800 - wire.epoch) * wire.per
@@ -134,7 +163,8 @@ def check_numbers(where: str, by: n.By, earlier: Mapping[str, n.Field]) -> None:
                 wire, "number", True
             )
             require(is_number, f"{where} is sized by {name!r}, which is no number; name a number before it")
-        require(one.per > 0, f"{where}: {one.per} units for one cannot be; write per=8")
+        is_unit = one.per > 0 and one.times > 0 and (one.per == 1 or one.times == 1)
+        require(is_unit, f"{where}: {one.per} units for {one.times} cannot be; write per=8, or times=4")
 
 
 def check_header_field(where: str, field: n.Field, earlier: Mapping[str, n.Field]) -> None:
@@ -148,9 +178,30 @@ def check_header_field(where: str, field: n.Field, earlier: Mapping[str, n.Field
         check_by(where, field, by, earlier)
 
 
+def check_before(where: str, given: n.By) -> None:
+    """Refuse a number before a value that does not say by itself how long that is."""
+    number: Any = given.field
+    is_number = isinstance(number, n.Number)
+    require(is_number, f"{where}: By takes a field's name or a number, not {number!r}; write By(u8, plus=1)")
+    is_exact = given.per == 1 and given.times > 0
+    require(is_exact, f"{where}: a number in smaller units is a field of its own; write By('size', per=8)")
+
+
+def _check_filled(where: str, wire: n.Run[Any]) -> None:
+    """Refuse a fixed size that says nothing about shorter values, or that something else contradicts."""
+    size = wire.length
+    check_pads(where, wire, is_filled=isinstance(size, int))
+    if not isinstance(size, int):
+        return
+    is_plain = wire.content in ("text", "strict_text", "bytes") and not (wire.escapes or wire.least or wire.most)
+    require(is_plain, f"{where}: a fixed size is for text or bytes, without limits; leave least= and most= out")
+    require(0 < size <= 1 << 16, f"{where}: a fixed size is 1 to 65536 bytes, not {size}; write text(8, pad=b' ')")
+
+
 def check_run(where: str, wire: n.Run[Any]) -> None:
     """Refuse contents and character sets that there are not, and a null that no length can be."""
     check_word(f"{where}: the content", wire.content, get_args(n.Content))
+    _check_filled(where, wire)
     try:
         codecs.lookup(wire.charset)
     except (LookupError, TypeError):
@@ -160,8 +211,8 @@ def check_run(where: str, wire: n.Run[Any]) -> None:
 
 
 def _check_null(where: str, number: Any, null: int | None) -> None:
-    if null is not None and isinstance(number, n.Number):
-        low, high = n.limits(number)
+    if null is not None and n.written(number) is not None:
+        low, high = n.sizes(number)
         require(low <= null <= high, f"{where}: null={null} is no value of its length; write null={high}")
 
 
@@ -193,8 +244,9 @@ def check_until(where: str, wire: n.Many[Any]) -> None:
         return
     is_open = wire.count is None and wire.null is None
     require(is_open, f"{where}: a list has a count or until=, not both; write many(..., None, until=...)")
-    is_struct = isinstance(wire.element, n.Nested)
-    names = {f.name for f in wire.element.struct.__wire_fields__} if isinstance(wire.element, n.Nested) else set()
+    element = n.structure_of(wire.element)
+    is_struct = element is not None
+    names = {f.name for f in element.struct.__wire_fields__} if element is not None else set()
     name = wire.until.field.partition(".")[0]
     require(
         is_struct and name in names, f"{where}: until= asks for {name!r}, which its elements do not have; name a field"

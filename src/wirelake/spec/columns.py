@@ -172,8 +172,8 @@ def _type(name: str, wire: Any) -> str:
             return int_type(wire)
         case n.Bits(width=width):
             return _bits_type(width + 1)
-        case n.Varint(most_bytes=most_bytes):
-            return _bits_type(min(7 * most_bytes, 64) + 1)
+        case n.Varint(bits=bits, signed=signed):
+            return _bits_type(bits + (not signed))
         case n.Digits(low=low, high=high):
             return _bits_type(max((low + 1).bit_length(), high.bit_length()) + 1)
         case n.Bool():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -56,3 +57,29 @@ def holds(when: When, value: Any) -> bool:
         not when.empty or not value,
     )
     return all(asked)
+
+
+def asked_around(wire: Any, seen: tuple[Any, ...] = ()) -> frozenset[str]:
+    """Return the fields of what is around a value that structures in it ask for. ``seen``: those around it."""
+    match wire:
+        case n.Sized(inner=inner) | n.Many(element=inner):
+            return asked_around(inner, seen)
+        case n.Choice(known=known) if wire not in seen:
+            return frozenset().union(*(asked_around(case, (*seen, wire)) for case in known.values()))
+        case n.Nested(struct=cls) if cls not in seen:
+            own = {f.name for f in cls.__wire_fields__}
+            return frozenset(
+                name for f in cls.__wire_fields__ for name in _asked_by(f, (*seen, cls)) if name not in own
+            )
+        case _:
+            return frozenset()
+
+
+def _asked_by(field: n.Field, seen: tuple[Any, ...]) -> Iterator[str]:
+    """Yield the names of fields whose values a field asks for."""
+    for one in conditions_of(field.when):
+        yield one.field.partition(".")[0]
+    by = n.By.of(getattr(field.wire, "count" if isinstance(field.wire, n.Many) else "length", None))
+    for name in by.names if by is not None else ():
+        yield name.partition(".")[0]
+    yield from asked_around(field.wire, seen)

@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from functools import lru_cache, partial
 from importlib import import_module
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, dataclass_transform
 from zlib import crc32
 
@@ -27,6 +28,7 @@ from .check_class import Body, check_body, check_class_line, explain, is_gap, re
 from .conduct import When
 from .derive import derive
 from .states import normal_then
+from .timeforms import fault_of
 
 T = TypeVar("T")
 
@@ -57,9 +59,12 @@ def bits(wire: n.Int, shift: int, width: int) -> n.Wire[int]:
     return n.Bits(wire, shift, width)
 
 
-def varint(most_bytes: int, *, high_first: bool = False, lenient: bool = False) -> n.Varint:
-    """An integer in bytes of 7 bits each."""
-    return n.Varint(most_bytes, high_first, lenient)
+def varint(most_bytes: int, *, high_first: bool = False, lenient: bool = False, signed: n.Signed = "") -> n.Varint:
+    """An integer in bytes of 7 bits each.
+
+    ``signed``: ``zigzag`` writes 0, -1, 1, -2 ... as 0, 1, 2, 3 ...; ``twos`` writes -1 as the highest of 64 bits.
+    """
+    return n.Varint(most_bytes, high_first, lenient, signed=signed)
 
 
 def ber(most_bytes: int = 5) -> n.Varint:
@@ -67,10 +72,14 @@ def ber(most_bytes: int = 5) -> n.Varint:
     return n.Varint(most_bytes, ber=True)
 
 
-def compact(wider: Mapping[int, n.Int], *, lenient: bool = False) -> n.Varint:
-    """An integer in one byte, unless that byte is one of these, which announce a wider one behind them."""
+def compact(wider: Mapping[int, n.Int | None], *, lenient: bool = False) -> n.Varint:
+    """An integer in one byte, unless that byte is one of these, which announce a wider one behind them.
+
+    A byte with None is the number -1, which ``null=-1`` of a length takes for no value.
+    """
     known = tuple(sorted(wider.items()))
-    return n.Varint(1 + max((wire.size for _, wire in known), default=0), lenient=lenient, wider=known)
+    sizes = [getattr(wire, "size", 0) for _, wire in known]
+    return n.Varint(1 + max(sizes, default=0), lenient=lenient, wider=known)
 
 
 def digits(
@@ -78,16 +87,21 @@ def digits(
     low: int = 0,
     high: int | None = None,
     *,
-    base: Literal[10, 16] = 10,
+    base: Literal[8, 10, 16] = 10,
     lenient: bool = False,
+    pad: bytes = b"",
+    pad_before: bytes = b"",
 ) -> n.Digits:
     """An integer as text that ends with these bytes; with none, where its range ends.
 
-    A number instead: it has always so many digits, with zeros before it.
+    A number instead: it has always so many bytes, with zeros before it, or filled up with the byte ``pad``, or
+    ``pad_before`` it.
     """
+    highest = 2**63 - 1
     if isinstance(end, int):
-        return n.Digits(b"", low, high if high is not None else base ** max(0, end) - 1, base, size=end)
-    return n.Digits(end, low, high if high is not None else 2**63 - 1, base, lenient)
+        most = min(base ** max(0, end) - 1, highest) if high is None else high
+        return n.Digits(b"", low, most, base, size=end, pad=pad, pad_before=pad_before)
+    return n.Digits(end, low, highest if high is None else high, base, lenient, pad=pad, pad_before=pad_before)
 
 
 def fixed_point(wire: n.Number, bits: int = 0, *, decimals: int = 0) -> n.Wire[float]:
@@ -101,15 +115,27 @@ def fixed_point(wire: n.Number, bits: int = 0, *, decimals: int = 0) -> n.Wire[f
     return n.Scaled(wire, 2**bits if bits else 10**decimals)
 
 
-def timestamp(wire: n.Number, unit: Literal["s", "ms", "us"], *, epoch: date = date(1970, 1, 1)) -> n.Wire[datetime]:
-    """A time, written as the number of units since a day began in UTC."""
+def timestamp(
+    wire: n.Number | n.Wire[str], unit: Literal["s", "ms", "us"] | str, *, epoch: date = date(1970, 1, 1)
+) -> n.Wire[datetime]:
+    """A time, written as the number of units since a day began in UTC.
+
+    Or as a text of a form, such as ``%Y%m%d-%H:%M:%S.%3f``, which says the time in UTC.
+    """
+    if isinstance(wire, n.Run):
+        form: Any = unit
+        fault = fault_of(form) if isinstance(form, str) else "is no text"
+        require(
+            not fault, f'the form of a timestamp, {form!r}, {fault}; write timestamp(text(u8), "%Y-%m-%d %H:%M:%S")'
+        )
+        return n.Scaled(wire, 1_000_000, 0, form)
     per = {"s": 1, "ms": 1000, "us": 1_000_000}.get(unit, 0)
     finer = "; for finer ones keep the integer, and say unit= in its field"
     require(per, f"timestamp counts 's', 'ms' or 'us', not {unit!r}{finer}; write timestamp(be.u32, \"s\")")
     is_day = isinstance(epoch, date)
     require(is_day, f"the epoch of a timestamp is a day, not {epoch!r}; write epoch=date(1900, 1, 1)")
     begin = (date(epoch.year, epoch.month, epoch.day) - date(1970, 1, 1)).days * 86_400
-    return n.Scaled(_within_years(wire, per, begin), per, begin)
+    return n.Scaled(_within_years(cast("n.Number", wire), per, begin), per, begin)
 
 
 def _within_years(wire: n.Number, per: int, begin: int) -> n.Number:
@@ -171,7 +197,7 @@ def within(wire: n.Int, low: int, high: int, rule: str) -> n.Int:
 
 
 def text(
-    length: n.Number | n.By | str | bytes,
+    length: n.Number | n.By | str | bytes | int,
     *,
     strict: bool = False,
     least: int = 0,
@@ -179,14 +205,20 @@ def text(
     null: int | None = None,
     end: bytes = b"",
     escapes: Mapping[bytes, bytes] | None = None,
+    pad: bytes = b"",
+    pad_before: bytes = b"",
+    charset: str = "utf-8",
 ) -> n.Wire[str]:
     """UTF-8 with its length in bytes before it, or in an earlier field, or with bytes behind it that end it.
 
-    Not UTF-8: kept (surrogate escapes), or refused if strict. ``null`` is a length that stands for None, ``end`` are
-    bytes that follow those that the length counts. ``escapes`` says what is written for some bytes.
+    Not UTF-8: kept (surrogate escapes), or refused if strict; bytes that are no text of another ``charset`` are always
+    refused. ``null`` is a length that stands for None, ``end`` are
+    bytes that follow those that the length counts. ``escapes`` says what is written for some bytes. A number of bytes
+    is filled up with the byte ``pad`` behind the text, or with ``pad_before`` it.
     """
-    content: n.Content = "strict_text" if strict else "text"
-    return n.Run(length, content, least, most, null=null, end=end, escapes=_pairs(escapes))
+    content: n.Content = "strict_text" if strict or charset != "utf-8" else "text"
+    behind = {"null": null, "end": end, "escapes": _pairs(escapes), "pad": pad, "pad_before": pad_before}
+    return n.Run(length, content, least, most, charset=charset, **behind)  # type: ignore[arg-type]
 
 
 def _pairs(escapes: Mapping[bytes, bytes] | None) -> tuple[tuple[bytes, bytes], ...]:
@@ -196,15 +228,21 @@ def _pairs(escapes: Mapping[bytes, bytes] | None) -> tuple[tuple[bytes, bytes], 
 
 
 def blob(
-    length: n.Number | n.By | str | bytes,
+    length: n.Number | n.By | str | bytes | int,
     *,
     most: int | None = None,
     null: int | None = None,
     end: bytes = b"",
     escapes: Mapping[bytes, bytes] | None = None,
+    pad: bytes = b"",
+    pad_before: bytes = b"",
 ) -> n.Wire[bytes]:
-    """Bytes with their number before them, or in an earlier field, or with others behind them that end them."""
-    return n.Run(length, "bytes", 0, most, null=null, end=end, escapes=_pairs(escapes))
+    """Bytes with their number before them, or in an earlier field, or with others behind them that end them.
+
+    A number of bytes is filled up with the byte ``pad`` behind the others, or with ``pad_before`` them.
+    """
+    known = _pairs(escapes)
+    return n.Run(length, "bytes", 0, most, null=null, end=end, escapes=known, pad=pad, pad_before=pad_before)
 
 
 class Tagged(msgspec.Struct, frozen=True):
@@ -244,7 +282,10 @@ def msgpack(
     return n.Run(length, content, most=most, null_if_empty=null_if_empty, absent_if_empty=absent_if_empty)
 
 
-def nested(struct: type[T], *, flat: bool = True) -> n.Wire[T]:
+def nested(struct: type[T] | Callable[[], type[T]], *, flat: bool = True, depth: int = 16) -> n.Wire[T]:
+    """A structure. ``lambda: Node`` names one that is not declared yet: it may hold itself, ``depth`` times."""
+    if isinstance(struct, FunctionType):
+        return n.Choice(None, lambda: {None: n.Nested(struct())}, depth)
     return n.Nested(struct, flat)
 
 

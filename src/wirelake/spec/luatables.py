@@ -89,24 +89,32 @@ class Tables:
                 return self.integer(wire)
             case n.Varint(most_bytes=most, wider=wider, lenient=lenient) if wider:
                 self.features |= {"varint", "wider"}
-                known = [{"first": byte, "size": inner.size, "little": inner.little or None} for byte, inner in wider]
+                known = [
+                    {"first": byte, "size": inner.size if inner else 0, "little": (inner and inner.little) or None}
+                    for byte, inner in wider
+                ]
                 return {
                     "kind": "varint",
                     "most": most,
                     "lenient": lenient or None,
                     "wider": known,
                     "wide": _is_wide(wire) or None,
+                    "signed": n.limits(wire)[0] < 0 or None,
                 }
-            case n.Varint(most_bytes=most, high_first=high_first, lenient=lenient, ber=ber):
-                self.features |= {"varint", "ber"} if ber else {"varint"}
+            case n.Varint(most_bytes=most, high_first=high_first, lenient=lenient, ber=ber, signed=signed):
+                self.features |= {"varint", *(["ber"] if ber else []), *(["signed"] if signed else [])}
                 order = {"high_first": high_first or None, "lenient": lenient or None, "ber": ber or None}
-                return {"kind": "varint", "most": most, **order, "wide": _is_wide(wire) or None}
+                wide = _is_wide(wire) or None
+                bits = wire.bits if signed == "twos" and wire.bits == 32 else None
+                return {"kind": "varint", "most": most, **order, "wide": wide, "signed": signed or None, "bits": bits}
             case n.Digits(end=end, base=base, lenient=lenient):
                 self.features.add("digits")
-                form = "x" if base == 16 else "d"
+                form = {8: "o", 10: "d", 16: "x"}[base]
                 limits = {"low": f"{wire.low:{form}}", "high": f"{wire.high:{form}}", "lenient": lenient or None}
                 signs = {"signed": wire.low < 0 or None, "wide": _is_wide(wire) or None}
-                return {"kind": "digits", "stop": end, "size": wire.size or None, "base": base, **limits, **signs}
+                pads = {"pad": wire.pad or wire.pad_before or None, "before": bool(wire.pad_before) or None}
+                size = wire.size or None
+                return {"kind": "digits", "stop": end, "size": size, "base": base, **limits, **signs, **pads}
             case _:
                 assert_never(wire)
 
@@ -175,7 +183,7 @@ def number_type(wire: n.Number) -> str:
     """Return the ProtoField type that holds such a number."""
     if isinstance(wire, n.Int):
         return int_type(wire)
-    sign = "int" if isinstance(wire, n.Digits) and wire.low < 0 else "uint"
+    sign = "int" if n.limits(wire)[0] < 0 else "uint"
     return f"{sign}{64 if _is_wide(wire) else 32}"
 
 

@@ -17,6 +17,7 @@ from .luachoices import Choices, as_setting, open_option, with_setting
 from .luatables import Place, Shape, Tables, int_type, number_type
 from .luatext import Ref, literal
 from .resolve import spare_bytes
+from .timeforms import SIZES, pieces_of
 
 _FEATURES: dict[n.Content, set[str]] = {
     "bytes": {"run"},
@@ -80,8 +81,10 @@ class Wires:
         if not isinstance(when, When):
             return _as_table(when)
         self.tables.features.add("when")
-        bits = {"high": when.bits >> 32, "low": when.bits & 0xFFFFFFFF} if when.bits else None
-        return {**_as_table(when), "bits": bits, "bare": when.is_bare or None}
+        compared = {name: _halved(getattr(when, name)) or None for name in ("one_of", "none_of")}
+        limits = {name: _halved(getattr(when, name)) for name in ("least", "most")}
+        bits = _halves(when.bits) if when.bits else None
+        return {**_as_table(when), **compared, **limits, "bits": bits, "bare": when.is_bare or None}
 
     def _struct(self, cls: Any, place: Place) -> Ref:
         """Return a table for the fields of a structure at this place."""
@@ -112,6 +115,8 @@ class Wires:
                 return self._bits(wire, place)
             case n.Varint() | n.Digits():
                 return Made(self.tables.number(wire), self.tables.claim(place, Shape(number_type(wire))))
+            case n.Scaled(form=form) if form:
+                return self._written_time(wire, place)
             case n.Scaled(wire=number, per=per, epoch=epoch):
                 shape = Shape("double" if epoch is None else "absolute_time")
                 return self._simple("scaled", shape, place, wire=self.tables.number(number), per=per, epoch=epoch)
@@ -202,6 +207,17 @@ class Wires:
         names = self.tables.names(labels, wire.wire) if labels is not None and not labels.bits else ""
         return Made(self.bits(wire), self.tables.claim(place, self.bits_shape(wire, names)))
 
+    def _written_time(self, wire: n.Scaled[Any], place: Place) -> Made:
+        """A time as text: the text has an item of its own, the time one behind it."""
+        self.tables.features.add("forms")
+        text = self.wire(wire.wire, place.inner("text", "the time as it is written"))
+        pieces = [
+            {"text": piece.text or None, "kind": piece.directive or None, "size": SIZES.get(piece.directive)}
+            for piece in pieces_of(wire.form)
+        ]
+        table = {"kind": "written_time", "wire": text.wire, "text": text.field, "pieces": pieces}
+        return Made(table, self.tables.claim(place, Shape("absolute_time")))
+
     def _checksum(self, wire: n.Checksum, place: Place) -> Made:
         self.tables.features.add(wire.kind)
         shape = Shape(number_type(wire.wire), "HEX" if isinstance(wire.wire, n.Int) else "")
@@ -213,8 +229,9 @@ class Wires:
         inner = self.wire(wire.inner, place)
         length = self._earlier(wire.length)
         if not length:
-            given = self.tables.claim(place, Shape(number_type(wire.length)), "_length", "bytes that follow")
-            length = {"length": self.tables.number(wire.length), "length_field": given}
+            number = n.written(wire.length)
+            given = self.tables.claim(place, Shape(number_type(number)), "_length", "bytes that follow")
+            length = {"length": self.tables.number(number), "length_field": given, **_units(wire.length)}
         return Made({"kind": "sized", **length, "inner": inner.wire}, inner.field)
 
     def _choice(self, wire: n.Choice[Any], place: Place) -> Made:
@@ -224,9 +241,14 @@ class Wires:
             return Made(self._open[wire], place.key)
         names = (f"{place.key}~{i}" if i else place.key for i in count())
         name = next(name for name in names if name not in self.tables.choices)
-        table = {"kind": "choice", "name": name, "depth": wire.depth, "tag": wire.tag.size}
+        table = {"kind": "choice", "name": name, "depth": wire.depth, "tag": wire.tag and wire.tag.size}
         self._open[wire] = table
         self.tables.choices[name] = ""  # its place
+        if wire.tag is None:
+            inside = self.wire(wire.known[None], place)
+            self.tables.choices[name] = literal({"only": {"field": inside.field or None, "wire": inside.wire}})
+            del self._open[wire]
+            return Made(table, place.key)
         tag = self.wire(wire.tag, place.inner("tag", "which value follows"))
         cases = {case: self._case(inner, place) for case, inner in wire.known.items()}
         known = {"tag": tag.wire, "tag_field": tag.field, "cases": cases}
@@ -248,7 +270,8 @@ class Wires:
         table = {
             "kind": "run",
             "content": wire.content,
-            **(self._earlier(wire.length) or {"length": length, "length_field": beside}),
+            **(self._earlier(wire.length) or {"length": length, "length_field": beside, **_units(wire.length)}),
+            **self._filled(wire),
             "stop": self._stop(wire.length),
             "behind": self._feature("behind", wire.end) if wire.end else None,
             "escapes": self._escapes(wire.escapes) if wire.escapes else None,
@@ -262,10 +285,23 @@ class Wires:
         """Return a length or count before a value, and the name of its field unless it follows the value's name."""
         if isinstance(wire, bytes):
             return None, None
-        if not isinstance(wire, n.Number):
+        number = n.written(wire)
+        if number is None:
             return wire, None
-        given = self.tables.claim(place, Shape(number_type(wire)), suffix, doc)
-        return self.tables.number(wire), None if given == name + suffix else given
+        given = self.tables.claim(place, Shape(number_type(number)), suffix, doc)
+        return self.tables.number(number), None if given == name + suffix else given
+
+    def _filled(self, wire: n.Run[Any]) -> dict[str, Any]:
+        """Return what a value of a fixed size is filled up with."""
+        if not isinstance(wire.length, int):
+            return {}
+        self.tables.features.add("filled")
+        return {
+            "length": None,
+            "fixed": wire.length,
+            "pad": wire.pad or wire.pad_before,
+            "before": bool(wire.pad_before) or None,
+        }
 
     def _earlier(self, given: Any, name: str = "length") -> dict[str, Any]:
         """Return what says that an earlier field holds a length or count; nothing if it is written with the value."""
@@ -283,7 +319,7 @@ class Wires:
     def _by(self, by: n.By) -> dict[str, Any]:
         other = n.By.of(by.otherwise)
         more = {"less": by.less or None, "otherwise": {"field": other.field, **self._by(other)} if other else None}
-        return {"per": by.per if by.per != 1 else None, "plus": by.plus or None, **more}
+        return {**_units(by), "per": by.per if by.per != 1 else None, **more}
 
     def _stop(self, length: Any) -> bytes | None:
         """Return the bytes that end a value."""
@@ -301,7 +337,7 @@ class Wires:
         element = self.wire(wire.element, place)
         name = element.field or place.key
         number, beside = self._prefix(wire.count, place, name, "_count", "elements that follow")
-        counts = self._earlier(wire.count, "count") or {"count": number, "count_field": beside}
+        counts = self._earlier(wire.count, "count") or {"count": number, "count_field": beside, **_units(wire.count)}
         ends: dict[str, Any] = {"stop": self._stop(wire.count), "null": wire.null}
         if wire.until is not None:
             self.tables.features.add("last")
@@ -436,6 +472,13 @@ class Wires:
         return {**_as_table(how), "key": None, "keys": list(how.keys), "first": first, "value": how.value or second}
 
 
+def _units(given: Any) -> dict[str, Any]:
+    """Return what a number before a value is multiplied by, and what is added to it."""
+    if not isinstance(given, n.By):
+        return {}
+    return {"times": given.times if given.times != 1 else None, "plus": given.plus or None}
+
+
 def _charset(given: Any) -> Any:
     """Return the name that Wireshark's dissectors have for a character set; a choice is made later."""
     if not isinstance(given, str):
@@ -457,6 +500,22 @@ def _as_table(node: n.Condition | n.Derived) -> dict[str, Any]:
     """Return a node whose Lua table has its name and its attributes, less those that have their defaults."""
     values = {f.name: value for f in fields(node) if (value := getattr(node, f.name)) != f.default}
     return {"kind": snake_case(type(node).__name__), **values}
+
+
+def _halves(number: int) -> dict[str, int]:
+    """Return both halves of 64 bits, which are more than a number of Lua tells apart."""
+    return {"high": number >> 32, "low": number & 0xFFFFFFFF}
+
+
+def _halved(value: Any) -> Any:
+    """Return what a condition compares with, large numbers as their halves."""
+    if isinstance(value, tuple):
+        return [_halved(int(each) if isinstance(each, bool) else each) for each in value]
+    return _halves(value) if isinstance(value, int) and abs(value) > _EXACT else value
+
+
+_EXACT = 1 << 53
+"""Numbers in Lua are of double precision."""
 
 
 def _limit(limit: n.SumLimit, declared: list[n.Field]) -> dict[str, Any]:

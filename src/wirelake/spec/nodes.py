@@ -68,35 +68,48 @@ class Bits(Wire[int]):
     width: int
 
 
+Signed = Literal["", "zigzag", "twos"]
+
+
 @dataclass(frozen=True)
 class Varint(Wire[int]):
     """An integer in bytes of 7 bits each, whose highest bit says that another byte follows.
 
     Low bits come first, unless ``high_first``. ``lenient``: more bytes than needed are read, too. ``ber``: as ASN.1
     writes lengths, one byte below 128, else one with the number of bytes that follow. ``wider``: one byte below the
-    first of these, each of which announces an integer behind it.
+    first of these, each of which announces an integer behind it, or the number -1. ``signed``: how negative numbers
+    are written, in turns with the others (``zigzag``), or as the highest of 64 bits, in 5 bytes of 32 (``twos``).
     """
 
     most_bytes: int
     high_first: bool = False
     lenient: bool = False
     ber: bool = False
-    wider: tuple[tuple[int, Int], ...] = ()
+    wider: tuple[tuple[int, Int | None], ...] = ()
+    signed: Signed = ""
+
+    @property
+    def bits(self) -> int:
+        """The bits that the number has at most."""
+        return 32 if self.signed == "twos" and self.most_bytes == 5 else min(7 * self.most_bytes, 64)
 
 
 @dataclass(frozen=True)
 class Digits(Wire[int]):
     """An integer as text that ends with ``end``; with none, where its range ends.
 
-    ``lenient``: zeros before it are read, too. ``size``: it has always so many digits, with zeros before it.
+    ``lenient``: zeros before it are read, too. ``size``: it has always so many bytes, with zeros before it, or filled
+    up with the byte ``pad``, or ``pad_before`` it.
     """
 
     end: bytes
     low: int = 0
     high: int = 2**63 - 1
-    base: Literal[10, 16] = 10
+    base: Literal[8, 10, 16] = 10
     lenient: bool = False
     size: int = 0
+    pad: bytes = b""
+    pad_before: bytes = b""
 
 
 Number = Int | Varint | Digits
@@ -110,24 +123,29 @@ def limits(wire: Number) -> tuple[int, int]:
             lowest, highest = (-(1 << 8 * size - 1) if signed else 0), (1 << 8 * size - signed) - 1
             return lowest if low is None else low, highest if high is None else high
         case Varint(wider=wider) if wider:
-            return 0, min((1 << 8 * wider[-1][1].size) - 1, (1 << 63) - 1)
-        case Varint(most_bytes=most_bytes):
-            return 0, (1 << min(7 * most_bytes, 64)) - 1
+            sizes = [inner.size for _, inner in wider if inner is not None]
+            return -(len(sizes) < len(wider)), min((1 << 8 * max(sizes, default=1)) - 1, (1 << 63) - 1)
+        case Varint(signed=signed) if signed:
+            return -(1 << wire.bits - 1), (1 << wire.bits - 1) - 1
+        case Varint():
+            return 0, (1 << wire.bits) - 1
         case Digits(low=lowest, high=highest):
             return lowest, highest
 
 
 @dataclass(frozen=True)
 class By:
-    """A length or count that an earlier field holds: ``per`` of its units are one byte or element, rounded up.
+    """A length or count that an earlier field says: ``per`` of its units are one byte or element, rounded up.
 
-    ``plus`` is added, and what the field ``less`` holds is taken off. Where the field is absent, ``otherwise`` says it.
-    A plain name stands for ``By(name)``.
+    Or one of its units is ``times`` bytes or elements. ``plus`` is added, and what the field ``less`` holds is taken
+    off. Where the field is absent, ``otherwise`` says it. A plain name stands for ``By(name)``. A number instead of a
+    name is written before the value: ``By(varint(5), plus=-1)`` is one more than its length.
     """
 
-    field: str
+    field: Any
     per: int = 1
     plus: int = 0
+    times: int = 1
     less: str = ""
     otherwise: str | By | None = None
 
@@ -147,14 +165,34 @@ class By:
         for by in self.chain:
             value = value_of(by.field)
             if value is not None:
-                taken = (value_of(by.less) or 0) if by.less else 0
-                return -(-value // by.per) + by.plus - taken
+                return by.size(value) - ((value_of(by.less) or 0) if by.less else 0)
         return None
 
     @staticmethod
     def of(given: Any) -> By | None:
-        """Return the reference that a length or count is, if it is one."""
-        return By(given) if isinstance(given, str) else given if isinstance(given, By) else None
+        """Return the reference to an earlier field that a length or count is, if it is one."""
+        if isinstance(given, str):
+            return By(given)
+        return given if isinstance(given, By) and isinstance(given.field, str) else None
+
+    def __str__(self) -> str:
+        return " or ".join(by.field for by in self.chain) if By.of(self) is not None else repr(self.field)
+
+    def size(self, number: int) -> int:
+        """Return the length or count that a number says."""
+        return -(-number * self.times // self.per) + self.plus
+
+
+def written(given: Any) -> Any:
+    """Return the number that is written before a value, as its length or count says; None if none is."""
+    number = given.field if isinstance(given, By) else given
+    return number if isinstance(number, Number) else None
+
+
+def sizes(given: Any) -> tuple[int, int]:
+    """Return the lowest and the highest length or count that the number before a value can say."""
+    low, high = limits(written(given))
+    return (given.size(low), given.size(high)) if isinstance(given, By) else (low, high)
 
 
 @dataclass(frozen=True)
@@ -192,12 +230,15 @@ class Align(Wire[None]):
 class Scaled(Wire[T_co]):
     """An integer that stands for a number with a fraction: ``per`` of its units are 1. Or for a time.
 
-    Of a time, ``per`` units are a second, counted from ``epoch``, which is so many seconds after 1970 began.
+    Of a time, ``per`` units are a second, counted from ``epoch``, which is so many seconds after 1970 began; or it is
+    a text of this ``form``.
     """
 
-    wire: Number
+    wire: Any
+    """A ``Number``, or a text."""
     per: int
     epoch: int | None = None
+    form: str = ""
 
 
 WireOnly = Constant | Checksum | Align
@@ -233,12 +274,15 @@ class Run(Wire[T_co]):
 
     A ``length`` of bytes is what ends them: those bytes are not part of the value.
 
+    A number of bytes as the ``length``: there are always so many, and shorter values are filled up with the byte
+    ``pad``, or ``pad_before`` them.
+
     ``text`` is UTF-8 that keeps bytes that are not; ``strict_text`` refuses those (or reads another ``charset``).
     ``msgpack`` and ``json`` are free-form values. ``null_if_empty``: no bytes mean null, ``absent_if_empty``: no value.
     """
 
     length: Any
-    """A ``Number``, an earlier field (its name, or a ``By``), the bytes that end it, or None."""
+    """A ``Number``, an earlier field (its name, or a ``By``), how many they are, the bytes that end it, or None."""
     content: Content = "bytes"
     least: int = 0
     most: int | None = None
@@ -252,6 +296,8 @@ class Run(Wire[T_co]):
     """Bytes that always follow those that the length counts; they end it where the earlier field has no value."""
     escapes: tuple[tuple[bytes, bytes], ...] = ()
     """What is written, and what it stands for. The length counts what is written."""
+    pad: bytes = b""
+    pad_before: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -306,10 +352,11 @@ class Choice(Wire[T_co]):
     """A tag, and behind it the value that the tag announces; a case of None has no bytes.
 
     ``cases`` may be a function that returns them: so a case can hold the choice itself, down to ``depth`` levels.
+    Without a tag there is one case, a structure that may hold itself, and the value is that structure.
     Equality is identity, because the cases of two choices may be the same function of different protocols.
     """
 
-    tag: Int | Fixed
+    tag: Int | Fixed | None
     cases: Any
     depth: int = 16
 
@@ -318,6 +365,13 @@ class Choice(Wire[T_co]):
         """The cases, by tag."""
         known: Mapping[Any, Any] = self.cases() if callable(self.cases) else self.cases
         return known
+
+
+def structure_of(wire: Any) -> Nested[Any] | None:
+    """Return the structure that a value is, also where a function names it; None if it is none."""
+    if isinstance(wire, Choice) and wire.tag is None:
+        return structure_of(wire.known[None])
+    return wire if isinstance(wire, Nested) else None
 
 
 @dataclass(frozen=True)

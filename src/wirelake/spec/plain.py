@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 from . import nodes as n
-from .conditions import conditions_of
 from .conduct import When
 from .resolve import Layout, resolve_fields
 
@@ -85,8 +84,14 @@ def _in_wire(layout: Layout, wire: Any) -> Iterator[str]:
     match wire:
         case n.Bits() | n.Varint() | n.Digits() | n.Constant() | n.Checksum() | n.Align() | n.Sized() | n.Choice():
             yield type(wire).__name__
+        case n.Scaled(form=form) if form:
+            yield "times as text"
         case n.Scaled(wire=inner):
             yield from _in_wire(layout, inner)
+        case n.Run(length=int()):
+            yield "values that are filled up"
+        case n.Run(length=n.By()) | n.Many(count=n.By()):
+            yield "a length that another number says"
         case n.Run(null=int()) | n.Many(null=int()):
             yield "a length that stands for no value"
         case n.Run(escapes=escapes) if escapes:
@@ -95,7 +100,7 @@ def _in_wire(layout: Layout, wire: Any) -> Iterator[str]:
             yield "bytes behind a value"
         case n.Many(until=When()):
             yield "a list that ends with a certain element"
-        case n.Many(count=str() | n.By()):
+        case n.Many(count=str()):
             yield "a count in an earlier field"
         case n.Run(length=bytes()) | n.Many(count=bytes()):
             yield "bytes that end a value"
@@ -118,10 +123,6 @@ def _undissectable(layout: Layout) -> Iterator[str]:
     for node in layout.nodes:
         if any(isinstance(code, int) and _MOST_CODE < code != n.OTHER for code in node.codes):
             yield "codes above 53 bits"
-        for when in (one for field in node.fields for one in conditions_of(field.when)):
-            asked = (*when.one_of, *when.none_of, when.least, when.most)
-            if any(isinstance(value, int) and abs(value) > _MOST_CODE for value in asked):
-                yield "conditions on numbers above 53 bits"
 
 
 _MOST_CODE = 1 << 53

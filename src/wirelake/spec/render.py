@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any, assert_never
@@ -316,9 +317,9 @@ def _rows(made: Layout, field: n.Field, prefix: str, path: str, notes: list[str]
             return _struct_rows(made, cls, f"{name}.", f"{ours}.", notes)
         case n.Sized(length=length, inner=inner_value):
             inside = n.Field(field.name, inner_value, field.doc, field.json, unit=field.unit)
-            if isinstance(length, str | n.By):
+            if n.written(length) is None:
                 return _rows(made, inside, prefix, path, [*notes, _referred(length)])
-            before = (f"{name}.length", *type_and_size(length), "", f"bytes of {name}")
+            before = (f"{name}.length", *type_and_size(n.written(length)), "", f"bytes of {name}{_more(length)}")
             return [before, *_rows(made, inside, prefix, path, notes)]
         case n.Constant(value=value):
             return [(name, "fixed array", str(len(value)), "", _with_notes(f"always {value.hex(' ')}", notes))]
@@ -332,19 +333,24 @@ def _rows(made: Layout, field: n.Field, prefix: str, path: str, notes: list[str]
             what = f"{'elements' if counted else 'bytes'} of {of}"
             covered = f"bytes from {since} to the end of {of}" if since else what
             return [(name, *_int(inner_wire), "", _with_notes(covered, notes))]
-        case n.Run(length=n.Int() | n.Varint() | n.Digits() as length):
+        case n.Run(length=n.Int() | n.Varint() | n.Digits() | n.By() as length) if n.written(length) is not None:
             kind, size = type_and_size(wire)
             return [
-                (f"{name}.size", *type_and_size(length), "", f"bytes of {name}"),
+                (f"{name}.size", *type_and_size(n.written(length)), "", f"bytes of {name}{_more(length)}"),
                 (f"{name}.data", kind, size, ours, doc),
             ]
+        case n.Choice(tag=None, known=known):
+            struct = known[None].struct
+            if struct in _SHOWN.get():
+                return [(name, *type_and_size(wire), ours, doc)]
+            return _struct_rows(made, struct, f"{name}.", f"{ours}.", notes)
         case n.Choice(tag=tag, known=known):
             before = (f"{name}.tag", *type_and_size(tag), ours, doc)
             return [before, *(_case_row(name, value, case) for value, case in known.items())]
         case n.Many(element=n.Nested(struct=cls), count=count):
             return _count_rows(name, count) + _struct_rows(made, cls, f"{name}.element.", f"{ours}[].", notes)
         case n.Many(element=element, count=count):
-            if not isinstance(count, n.Number):
+            if n.written(count) is None:
                 doc = _with_notes(text, [*notes, _how_many(wire)])
             single = n.Field(f"{name}.element", element, doc)
             inner = [(*row[:3], f"{ours}[]" if row[3] else "", row[4]) for row in _rows(made, single, "", "", [])]
@@ -360,8 +366,16 @@ def _case_row(name: str, tag: Any, wire: Any) -> Row:
 
 
 def _struct_rows(made: Layout, cls: Any, prefix: str, path: str, notes: list[str]) -> list[Row]:
-    rows = [row for inner in resolve_fields(cls, made.options) for row in _rows(made, inner, prefix, path, notes)]
+    token = _SHOWN.set(_SHOWN.get() | {cls})
+    try:
+        rows = [row for inner in resolve_fields(cls, made.options) for row in _rows(made, inner, prefix, path, notes)]
+    finally:
+        _SHOWN.reset(token)
     return rows + _computed_rows(cls.__derived_fields__, path)
+
+
+_SHOWN: ContextVar[frozenset[Any]] = ContextVar("shown", default=frozenset())
+"""The structures whose rows are being made: one that holds itself is named, not shown again."""
 
 
 def _how_many(wire: n.Many[Any]) -> str:
@@ -387,15 +401,23 @@ def _referred(given: str | n.By) -> str:
 def _by_text(given: str | n.By | None) -> str:
     by = n.By.of(given)
     assert by is not None
-    per = f", {by.per} to one" if by.per != 1 else ""
+    per = f", {by.per} to one" if by.per != 1 else f", each of {by.times}" if by.times != 1 else ""
     added = (f", and {by.plus}" if by.plus else "") + (f", less {by.less}" if by.less else "")
     other = f", or else {_by_text(by.otherwise)}" if by.otherwise else ""
     return f"{by.field} says{per}{added}{other}"
 
 
+def _more(given: n.Number | n.By) -> str:
+    """Return how far a number before a value is from what it counts, in words."""
+    plus, times = (given.plus, given.times) if isinstance(given, n.By) else (0, 1)
+    each = f" in units of {times}" if times != 1 else ""
+    return each + (f", and {-plus} more" if plus < 0 else f", less {plus}" if plus else "")
+
+
 def _count_rows(name: str, count: Any) -> list[Row]:
-    is_written = isinstance(count, n.Number)
-    return [(f"{name}.size", *type_and_size(count), "", f"number of elements of {name}")] if is_written else []
+    number = n.written(count)
+    about = f"number of elements of {name}{_more(count)}"
+    return [(f"{name}.size", *type_and_size(number), "", about)] if number is not None else []
 
 
 def _int(wire: n.Int) -> tuple[str, str]:
@@ -404,7 +426,9 @@ def _int(wire: n.Int) -> tuple[str, str]:
 
 
 def _unit(wire: n.Scaled[Any]) -> str:
-    """Return what a unit of an integer is, in words."""
+    """Return what a unit of an integer, or a text, is, in words."""
+    if wire.form:
+        return f"a time as {wire.form}"
     if wire.epoch is None:
         return f"in units of 1/{wire.per}"
     unit = {1: "seconds", 1000: "milliseconds", 1_000_000: "microseconds"}[wire.per]
@@ -426,12 +450,16 @@ def type_and_size(wire: Any) -> tuple[str, str]:
         case n.Varint(most_bytes=most_bytes, ber=True):
             return "length as in ASN.1", f"1..{most_bytes}"
         case n.Varint(wider=wider) if wider:
-            known = ", ".join(f"{_int(inner)[0]} behind {byte:#04x}" for byte, inner in wider)
+            known = ", ".join(f"{_int(inner)[0] if inner else 'nothing'} behind {byte:#04x}" for byte, inner in wider)
             return f"uint8, or {known}", f"1..{wire.most_bytes}"
-        case n.Varint(most_bytes=most_bytes, high_first=high_first):
-            return f"varint{', high bits first' if high_first else ''}", f"1..{most_bytes}"
+        case n.Varint(most_bytes=most_bytes, high_first=high_first, signed=signed):
+            order = ", high bits first" if high_first else ""
+            sign = {"zigzag": ", zigzag", "twos": ", two's complement"}.get(signed, "")
+            return f"varint{order}{sign}", f"1..{most_bytes}"
         case n.Digits(base=base, size=size) if size:
-            return f"digits of base {base}", str(size)
+            return f"digits of base {base}{_filled(wire)}", str(size)
+        case n.Run(length=int() as size, content=content):
+            return f"{'bytes' if content == 'bytes' else 'text'}{_filled(wire)}", str(size)
         case n.Digits(end=end, base=base):
             return f"digits of base {base}" + (f", then {end.hex(' ')}" if end else ""), "dynamic"
         case n.Run(length=bytes() as end, content=content):
@@ -459,6 +487,8 @@ def type_and_size(wire: Any) -> tuple[str, str]:
             return "number word" if number else "word", "dynamic" if wire.most is None else f"<= {wire.most}"
         case n.Body(exactly=exactly):
             return "dynamic array", "dynamic" if exactly is None else str(exactly)
+        case n.Choice(tag=None, known=known):
+            return f"structure {known[None].struct.__name__}", "dynamic"
         case n.Choice(tag=tag):
             return f"choice by {type_and_size(tag)[0]}", "dynamic"
         case n.Sized(inner=inner):
@@ -469,6 +499,12 @@ def type_and_size(wire: Any) -> tuple[str, str]:
             return "array", "dynamic"
         case _:
             raise AssertionError(f"{wire!r} is not a wire node")
+
+
+def _filled(wire: n.Digits | n.Run[Any]) -> str:
+    """Return with what a value of a fixed size is filled up, in words."""
+    pad = wire.pad or wire.pad_before
+    return f", {pad.hex(' ')} {'behind' if wire.pad else 'before'} it" if pad else ""
 
 
 def _tag_table(made: Layout, field: n.Field) -> Table:

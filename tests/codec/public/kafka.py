@@ -6,6 +6,16 @@ from wirelake import spec as s
 from wirelake.spec import When
 
 STRING = s.text(s.be.i16, null=-1)
+COMPACT = s.text(s.By(s.varint(5), plus=-1), null=-1)
+
+
+class TaggedField(s.Struct):
+    tag: int = s.field(s.varint(5), "which field")
+    data: bytes = s.field(s.blob(s.varint(5)), "its value")
+
+
+TAGGED = s.many(s.nested(TaggedField), s.varint(5))
+FLEXIBLE = When("api_version", least=3)
 
 
 class Request(s.Message, kind="request", answer="response", sent_by="client"):
@@ -18,6 +28,29 @@ class Request(s.Message, kind="request", answer="response", sent_by="client"):
 
 class ApiVersions(Request, code=18):
     """Which versions of which requests are known."""
+
+    header_tags: tuple[TaggedField, ...] | None = s.optional(TAGGED, "of the header", when=FLEXIBLE)
+    software: str | None = s.optional(COMPACT, "name of the client", when=FLEXIBLE)
+    software_version: str | None = s.optional(COMPACT, "its version", when=FLEXIBLE)
+    tags: tuple[TaggedField, ...] | None = s.optional(TAGGED, "more", when=FLEXIBLE)
+
+
+class Offset(s.Struct):
+    partition: int = s.field(s.be.i32, "number")
+    epoch: int | None = s.optional(s.be.i32, "of the leader", when=When("api_version", least=4))
+    timestamp: int = s.field(s.be.i64, "-1 latest, -2 earliest")
+    most: int | None = s.optional(s.be.i32, "offsets", when=When("api_version", most=0))
+
+
+class OffsetTopic(s.Struct):
+    name: str = s.field(s.text(s.be.i16), "the topic")
+    offsets: tuple[Offset, ...] = s.field(s.many(s.nested(Offset), s.be.i32), "of its partitions")
+
+
+class ListOffsets(Request, code=2):
+    replica: int = s.field(s.be.i32, "-1: a client")
+    isolation: int | None = s.optional(s.be.i8, "1: committed only", when=When("api_version", least=2))
+    asked: tuple[OffsetTopic, ...] = s.field(s.many(s.nested(OffsetTopic), s.be.i32), "of which topics")
 
 
 class Topic(s.Struct):

@@ -13,6 +13,12 @@ function read.choice(c, wire, field, path)
     local at, known = c.at, CHOICES[wire.name]
     c.depth = c.depth or 0
     if c.depth >= wire.depth then fail(c, "depth_limit", path, at) end
+    if known.only then
+        c.depth = c.depth + 1
+        local inside = value(c, known.only.wire, known.only.field, path)
+        c.depth = c.depth - 1
+        return inside
+    end
     local outer = open(c, path)
     local tag = value(c, known.tag, known.tag_field, path .. ".tag")
     local case = case_of(c, known, tag)

@@ -238,7 +238,7 @@ function part_of.said(h, part, layout)
     local by = part.by
     while by and scope[by.field] == nil do by = by.otherwise end
     if not by then header_fail(h, "field_missing", part.name, h.at) end
-    local size = math.ceil(scope[by.field] / (by.per or 1)) + (by.plus or 0)
+    local size = math.ceil(scope[by.field] * (by.times or 1) / (by.per or 1)) + (by.plus or 0)
     if by.less then size = size - (scope[by.less] or 0) end
     return check_size(h, part, h.at, size)
 end
@@ -465,6 +465,9 @@ function read_kept(c, message, scope, done)
                 if row.name == kept.part.name then
                     c.at = kept.at
                     scope[row.name] = value(c, row.wire, row.field, row.key or row.name)
+--@ when when
+                    scope[row.name .. ":halves"] = halves_of(c, row.wire, kept.at)
+--@ end
                 end
             end
         end

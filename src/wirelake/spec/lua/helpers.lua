@@ -70,6 +70,16 @@ end
 local function bits_of(wire, whole)
     return math.floor(whole / 2 ^ wire.shift) % 2 ^ wire.width
 end
+
+-- The same for the integer at some place: one of 64 bits is more than a number of Lua tells apart.
+local function bits_at(tvb, wire, at)
+    local whole = wire.wire
+    if whole.size < 8 then return bits_of(wire, number(tvb, whole, at)) end
+    local range = tvb(at, 8)
+    local low, high = 2 ^ math.min(wire.width, 32) - 1, 2 ^ math.max(wire.width - 32, 0) - 1
+    local exact = (whole.little and range:le_uint64() or range:uint64()):rshift(wire.shift):band(UInt64.new(low, high))
+    return exact:tonumber(), exact
+end
 --@ end
 
 local function add(tree, field, range, little)
@@ -133,6 +143,7 @@ end
 function least_of.run(wire)
     local bytes = (wire.least or 0) + #(wire.behind or "")
     if wire.stop then return (wire.least or 0) + #wire.stop end
+    if wire.fixed then return wire.fixed end
     if not wire.length then return 0 end
     if type(wire.length) == "string" then return bytes end
     return least(wire.length) + (wire.null and 0 or bytes)
@@ -161,6 +172,10 @@ function least_of.digits(wire) return (wire.size or 1) + #wire.stop end
 
 function least_of.scaled(wire) return least(wire.wire) end
 --@ end
+--@ when forms
+
+function least_of.written_time(wire) return least(wire.wire) end
+--@ end
 --@ when constant
 
 function least_of.constant(wire) return #wire.value end
@@ -175,5 +190,5 @@ function least_of.sized(wire) return type(wire.length) == "table" and least(wire
 --@ end
 --@ when choice
 
-function least_of.choice(wire) return wire.tag end
+function least_of.choice(wire) return wire.tag or least(CHOICES[wire.name].only.wire) end
 --@ end

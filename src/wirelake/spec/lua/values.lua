@@ -85,12 +85,25 @@ local function digits_in(c, found)
 end
 --@ end
 
--- The value of an earlier field, or what a list says under a key.
+-- The values of the structure that has a field, here or around; nothing where none has.
+local function scope_with(scope, path)
+    local first = path:match("^[^.]+")
+    while scope do
+        for _, row in ipairs(scope[":rows"] or {}) do
+            if row.name == first then return scope end
+        end
+        scope = scope[":around"]
+    end
+end
+
+-- The value of an earlier field, here or around, or what a list says under a key.
 local function earlier(c, scope, path)
+    local inside = scope_with(scope, path)
+    if inside then return reach(inside, path) end
 --@ when lookup
     local how = c.message.lookups and c.message.lookups[path]
     if how then
-        local found = look_up(c, how, scope)
+        local found = look_up(c, how, c.values)
         if not how.number or found == nil then return found end
         local digits = digits_in(c, found)
         if not digits then fail(c, "digits", path, c.at) end
@@ -106,7 +119,8 @@ local function referred(c, wire, name, path)
     local found = earlier(c, c.scope, name)
     if found == nil and wire.otherwise then return referred(c, wire.otherwise, wire.otherwise.field, path) end
     if found == nil then return nil end
-    local size = type(found) == "table" and found.till - c.at or math.ceil(found / (wire.per or 1)) + (wire.plus or 0)
+    local size = type(found) == "table" and found.till - c.at
+        or math.ceil(found * (wire.times or 1) / (wire.per or 1)) + (wire.plus or 0)
     if wire.less then size = size - (earlier(c, c.scope, wire.less) or 0) end
     if size < 0 then fail(c, "negative_length", path, c.at) end
     return size
@@ -142,12 +156,12 @@ end
 function read.bits(c, wire, field, path)
     local at, whole = c.at, wire.wire
     if whole.size > c.stop - at then fail(c, "int_fits", path, at, true) end
-    local found = bits_of(wire, number(c.tvb, whole, at))
+    local found, exact = bits_at(c.tvb, wire, at)
     local item
     if c.tree and wire.masked then
         item = show(c, field, at, whole.size, whole.little)
     elseif c.tree then
-        item = c.tree:add(F[field], c.tvb(at, whole.size), found)
+        item = c.tree:add(F[field], c.tvb(at, whole.size), exact or found)
     end
     if (whole.low and found < whole.low) or (whole.high and found > whole.high) then fail(c, whole.rule, path, at) end
     if wire.shift == 0 then c.at = at + whole.size end
@@ -215,6 +229,7 @@ function read.sized(c, wire, field, path)
 --@ end
     else
         size, shown = plain_number(c, wire.length, path)
+        size = size * (wire.times or 1) + (wire.plus or 0)
         if size < 0 then fail(c, "negative_length", path, at) end
         if c.tree then add_number(c.tree, wire.length_field, c.tvb(at, c.at - at), wire.length, shown) end
     end
@@ -291,6 +306,9 @@ local function run_size(c, wire, path)
 --@ when stop
     if wire.stop then return size_before(c, wire, wire.stop, path) end
 --@ end
+--@ when filled
+    if wire.fixed then return wire.fixed end
+--@ end
     if not wire.length then return c.stop - c.at end
 --@ when by
     if type(wire.length) == "string" then
@@ -304,6 +322,7 @@ local function run_size(c, wire, path)
 --@ end
     local at = c.at
     local size, shown = plain_number(c, wire.length, path)
+    size = size * (wire.times or 1) + (wire.plus or 0)
     if size < 0 and size ~= wire.null then fail(c, "negative_length", path, at) end
     return size, shown
 end
@@ -349,6 +368,17 @@ local function show_meant(c, wire, field, at, size, meant)
 end
 --@ end
 
+--@ when filled
+
+-- How many bytes fill up a value before it, and how many it has itself.
+local function without_pad(wire, raw)
+    local first, last = 1, #raw
+    while not wire.before and last >= first and raw:sub(last, last) == wire.pad do last = last - 1 end
+    while wire.before and first <= last and raw:sub(first, first) == wire.pad do first = first + 1 end
+    return first - 1, last - first + 1
+end
+--@ end
+
 -- `rules`: how the rules of this run begin, if not with its kind.
 function read.run(c, wire, field, path, rules)
     local at = c.at
@@ -367,6 +397,12 @@ function read.run(c, wire, field, path, rules)
     if wire.behind then check_behind(c, wire, start + size, path) end
 --@ end
     c.at = start + size + #(wire.stop or wire.behind or "")
+--@ when filled
+    if wire.fixed then
+        local lead, kept = without_pad(wire, raw_bytes(c, start, size))
+        start, size = start + lead, kept
+    end
+--@ end
     local unset = size == 0 and (wire.empty or (wire.content == "json" and not wire.length and not wire.stop))
     local item, members, meant
 --@ when escapes
@@ -385,6 +421,77 @@ function read.run(c, wire, field, path, rules)
         return nil
     end
     return { at = start, length = size, is_text = is_text, members = members, meant = meant }, item
+end
+--@ end
+
+--@ when forms
+
+-- ---------------------------------------------------------------- times as text
+
+do
+
+local MONTHS = { Jan = 1, Feb = 2, Mar = 3, Apr = 4, May = 5, Jun = 6, Jul = 7, Aug = 8, Sep = 9, Oct = 10, Nov = 11, Dec = 12 }
+local DAYS = { Thu = 0, Fri = 1, Sat = 2, Sun = 3, Mon = 4, Tue = 5, Wed = 6 }
+
+local function is_leap(year) return year % 4 == 0 and (year % 100 ~= 0 or year % 400 == 0) end
+
+local function days_in(year, month)
+    if month == 2 then return is_leap(year) and 29 or 28 end
+    return (month == 4 or month == 6 or month == 9 or month == 11) and 30 or 31
+end
+
+-- Days from 1970 on to the first day of a year.
+local function days_before(year)
+    local last = year - 1
+    return 365 * (year - 1970) + math.floor(last / 4) - math.floor(last / 100) + math.floor(last / 400) - 477
+end
+
+-- What a text says, by directive; nothing where it has another form.
+local function said_in(pieces, text)
+    local at, said = 1, {}
+    for _, piece in ipairs(pieces) do
+        local size = piece.size or #piece.text
+        local part = text:sub(at, at + size - 1)
+        at = at + size
+        if piece.text then
+            if part ~= piece.text then return nil end
+        elseif piece.kind == "b" or piece.kind == "a" then
+            said[piece.kind] = (piece.kind == "b" and MONTHS or DAYS)[part]
+            if not said[piece.kind] then return nil end
+        else
+            if #part ~= size or part:find("%D") then return nil end
+            said[piece.kind] = tonumber(part)
+        end
+    end
+    return at == #text + 1 and said or nil
+end
+
+-- The seconds since 1970 and the nanoseconds behind them; nothing where there is no such time.
+local function time_of(said)
+    local year, month, day = said.Y, said.b or said.m or 1, said.d or 1
+    if year < 1 or month < 1 or month > 12 or day < 1 or day > days_in(year, month) then return nil end
+    local days = days_before(year) + day - 1
+    if said.j then
+        if said.j < 1 or said.j > (is_leap(year) and 366 or 365) then return nil end
+        days = days + said.j - 1
+    end
+    for before = 1, month - 1 do days = days + days_in(year, before) end
+    local hour, minute, second = said.H or 0, said.M or 0, said.S or 0
+    if hour > 23 or minute > 59 or second > 59 or (said.a and said.a ~= days % 7) then return nil end
+    return days * 86400 + hour * 3600 + minute * 60 + second, (said.f or 0) * 1000 + (said["3f"] or 0) * 1000000
+end
+
+function read.written_time(c, wire, field, path)
+    local at = c.at
+    local found = value(c, wire.wire, wire.text, path)
+    local said = said_in(wire.pieces, found.meant or raw_bytes(c, found.at, found.length))
+    local seconds, left = nil, nil
+    if said then seconds, left = time_of(said) end
+    if not seconds then fail(c, "timestamp_range", path, at) end
+    local item = c.tree and c.tree:add(F[field], c.tvb(found.at, found.length), NSTime.new(seconds, left))
+    return { at = found.at, length = found.length }, item
+end
+
 end
 --@ end
 
@@ -451,41 +558,62 @@ local function is_set(found)
     return found ~= nil and found ~= false and found ~= 0 and found ~= ""
 end
 
--- Both halves of 64 bits, which are more than a number of Lua tells apart.
+-- Both halves of a number of 64 bits, which are more than a number of Lua tells apart; the high one has the sign.
 local function halves_of(c, wire, at)
-    local left, right = c.tvb(at, 4), c.tvb(at + 4, 4)
-    if wire.little then return { high = right:le_uint(), low = left:le_uint() } end
-    return { high = left:uint(), low = right:uint() }
+    if wire.kind == "int" and wire.size == 8 then
+        local left, right = c.tvb(at, 4), c.tvb(at + 4, 4)
+        local high = wire.little and right or left
+        local low = wire.little and left:le_uint() or right:uint()
+        if wire.signed then return { high = wire.little and high:le_int() or high:int(), low = low } end
+        return { high = wire.little and high:le_uint() or high:uint(), low = low }
+    end
+    if wire.wide and c.shown then
+        local hex = c.shown:tohex(16)
+        local high, low = tonumber(hex:sub(1, 8), 16), tonumber(hex:sub(9), 16)
+        return { high = wire.signed and high >= 2 ^ 31 and high - 2 ^ 32 or high, low = low }
+    end
 end
 
--- Whether a number has a bit in common with the halves of another one.
-local function shares_bits(found, halves, bits)
-    halves = halves or { high = math.floor(found / 2 ^ 32) % 2 ^ 32, low = found % 2 ^ 32 }
-    return bit.band(halves.low, bits.low) ~= 0 or bit.band(halves.high, bits.high) ~= 0
+local function halves_in(number)
+    if type(number) == "table" then return number end
+    return { high = math.floor(number / 2 ^ 32), low = number % 2 ^ 32 }
+end
+
+-- Whether one number is below another, both as halves.
+local function is_less(one, other)
+    if one.high ~= other.high then return one.high < other.high end
+    return one.low < other.low
 end
 
 -- Whether the value is one of these; where there is none, 0 and nothing are it.
-local function is_one_of(found, values)
-    if found ~= nil then return contains(values, found) end
-    return contains(values, 0) or contains(values, "")
+local function is_one_of(found, values, halves)
+    if found == nil then return contains(values, 0) or contains(values, "") end
+    if type(found) ~= "number" then return contains(values, found) end
+    for _, value in ipairs(values) do
+        local other = halves_in(value)
+        if halves.high == other.high and halves.low == other.low then return true end
+    end
+    return false
 end
 
 local function holds(c, condition, found, halves)
     if condition.bare then return is_set(found) ~= (condition.empty or false) end
     local seen = comparable(c, found)
-    local amount = type(seen) == "number" and seen or 0
-    if condition.one_of and not is_one_of(seen, condition.one_of) then return false end
-    if condition.none_of and is_one_of(seen, condition.none_of) then return false end
-    if condition.least and amount < condition.least then return false end
-    if condition.most and amount > condition.most then return false end
-    if condition.bits and not shares_bits(amount, halves, condition.bits) then return false end
+    halves = halves or halves_in(type(seen) == "number" and seen or 0)
+    if condition.one_of and not is_one_of(seen, condition.one_of, halves) then return false end
+    if condition.none_of and is_one_of(seen, condition.none_of, halves) then return false end
+    if condition.least and is_less(halves, halves_in(condition.least)) then return false end
+    if condition.most and is_less(halves_in(condition.most), halves) then return false end
+    local bits = condition.bits
+    if bits and bit.band(halves.low, bits.low) == 0 and bit.band(halves.high, bits.high) == 0 then return false end
     local prefix = condition.prefix
     if prefix and (type(seen) ~= "string" or seen:sub(1, #prefix) ~= prefix) then return false end
     return not condition.empty or not is_set(found)
 end
 
 function when.when(c, condition, scope)
-    return holds(c, condition, earlier(c, scope, condition.field), c.halves[condition.field])
+    local path = condition.field
+    return holds(c, condition, earlier(c, scope, path), reach(scope_with(scope, path), path .. ":halves"))
 end
 
 function when.every(c, every, scope)
@@ -504,8 +632,9 @@ end
 
 -- Reads fields in wire order into `scope`; those that are there already, or `done`, travelled in the frame's header.
 local function read_fields(c, struct, path, scope, done)
-    local outer, outer_begun, outer_from, outer_halves = c.scope, c.begun, c.from, c.halves
-    c.scope, c.begun, c.from, c.halves = scope, {}, c.at, {}
+    local outer, outer_begun, outer_from = c.scope, c.begun, c.from
+    c.scope, c.begun, c.from = scope, {}, c.at
+    scope[":rows"], scope[":around"] = struct.fields, outer
     for _, row in ipairs(struct.fields) do
         local is_new = scope[row.name] == nil and not (done and done[row.name])
         c.stop = c.stop - (row.spare or 0)
@@ -514,9 +643,7 @@ local function read_fields(c, struct, path, scope, done)
             c.begun[row.name] = c.at
             scope[row.name] = value(c, row.wire, row.field, inner)
 --@ when when
-            if row.wire.kind == "int" and row.wire.size == 8 then
-                c.halves[row.name] = halves_of(c, row.wire, c.begun[row.name])
-            end
+            scope[row.name .. ":halves"] = halves_of(c, row.wire, c.begun[row.name])
 --@ end
         end
         c.stop = c.stop + (row.spare or 0)
@@ -524,7 +651,7 @@ local function read_fields(c, struct, path, scope, done)
             if limit.lengths[#limit.lengths] == row.name then check_limit(c, limit, scope, path) end
         end
     end
-    c.scope, c.begun, c.from, c.halves = outer, outer_begun, outer_from, outer_halves
+    c.scope, c.begun, c.from = outer, outer_begun, outer_from
     return scope
 end
 
@@ -540,7 +667,10 @@ end
 local function more_follow(c, wire, count, i, path, before)
 --@ when last
     if wire.or_end and c.at >= c.stop then return false end
-    if wire.last then return i == 0 or not holds(c, wire.last, reach(before, wire.last.field)) end
+    if wire.last then
+        return i == 0
+            or not holds(c, wire.last, reach(before, wire.last.field), reach(before, wire.last.field .. ":halves"))
+    end
 --@ end
 --@ when stop
     if wire.stop then
@@ -558,6 +688,7 @@ function read.many(c, wire, field, path)
     local count, shown = wire.count, nil
     if type(count) == "table" then
         count, shown = plain_number(c, count, path)
+        count = count * (wire.times or 1) + (wire.plus or 0)
 --@ when by
     elseif type(count) == "string" then
         count = referred(c, wire, count, path)
@@ -582,7 +713,9 @@ function read.many(c, wire, field, path)
     items = c.message.lookups and {}
 --@ end
     while more_follow(c, wire, count, i, path, before) do
+        local began = c.at
         before = value(c, wire.element, field, ("%s[%d]"):format(path, i))
+        if c.at == began then fail(c, "count_fits", ("%s[%d]"):format(path, i), began) end
         i = i + 1
         if items then items[i] = before end
     end
