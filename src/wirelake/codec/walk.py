@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, assert_never
@@ -211,10 +212,8 @@ class Reader:
         header.mask_at = None
         self.data, self.end = data, len(data)
         self._trace_header(header)
-        try:
+        with suppress(DecodeError):  # the last field is cut off
             self._kept_values(self.layout.nodes[0], header)
-        except DecodeError:
-            pass  # the last field is cut off
 
     def header_field(self, field: n.Field, values: dict[str, Any]) -> bool:
         """Read a field of the header behind those that have these values; return whether it is there."""
