@@ -60,6 +60,7 @@ from wirelake.spec import (
     number,
     optional,
     rest,
+    rest_text,
     sized,
     sized_by,
     tag,
@@ -190,8 +191,8 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
         "M has no field 'id' for the frame; write id: int = field(...) in it",
     ),
     "kept field of any size": (
-        lambda: protocol(message(id=field(text(u8))), frame=Frame((Kept("id"), *FRAME.parts))),
-        "id: a field in the frame has a fixed size",
+        lambda: protocol(message(id=field(rest_text)), frame=Frame((Kept("id"), *FRAME.parts))),
+        "M.id takes the rest, and the header goes on; give it an end",
     ),
     # fields
     "not a wire type": (lambda: protocol(message(a=field("u8"))), "M.a: the wire type comes first, not 'u8'"),  # type: ignore[arg-type]
@@ -350,7 +351,7 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
     ),
     "two ends": (
         lambda: protocol(message(), frame=Frame((Code("c", u8), Until(b"\n", 9), Until(b"\r", 9)))),
-        "a frame has one end; write one Trailer, one Until or one Ends",
+        "a frame has one end; write one Trailer, Until, Ends or Opaque",
     ),
     "trailer without a length": (
         lambda: protocol(message(), frame=Frame((Code("c", u8), Trailer(b"\xce")))),

@@ -486,7 +486,9 @@ def side_options(protocol: n.Protocol, from_client: bool) -> dict[str, Any]:
     return {n.SIDE: "client" if from_client else "server"} if n.SIDE in protocol.options else {}
 
 
-def judge(protocol: n.Protocol, frames: list[bytes], options: dict[str, Any], tshark: Tshark) -> dict[str, int]:
+def judge(
+    protocol: n.Protocol, frames: list[bytes], options: dict[str, Any], tshark: Tshark, *, resume: bool = True
+) -> dict[str, int]:
     """Each frame on a connection of its own, against the record codec; which messages and rules were met how often.
 
     Where codes depend on the side, each side sends every frame.
@@ -497,7 +499,7 @@ def judge(protocol: n.Protocol, frames: list[bytes], options: dict[str, Any], ts
         sent += [(frame, False) for frame in frames]
     for number, (frame, from_client) in enumerate(sent):
         capture.stream(number, frame, from_client=from_client)
-    found = by_flow(tshark.show(capture, **options))
+    found = by_flow(tshark.show(capture, resume=resume, **options))
     met: dict[str, int] = {}
     for number, (frame, from_client) in enumerate(sent):
         result = outcome(protocol, frame, options | side_options(protocol, from_client))

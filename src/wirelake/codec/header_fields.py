@@ -1,7 +1,6 @@
-"""Fields of the header that have no fixed size, or depend on others: read while nobody knows how long the frame is.
+"""Fields of the header that have no fixed size, or depend on others: read before the length of the frame is known.
 
-The exact reader reads them where they are. Such a field may take ``MOST_BYTES``, so that one without an end is given
-up.
+The exact reader reads them where they are. Such a field may take ``MOST_BYTES``: one without an end is given up.
 """
 
 from __future__ import annotations

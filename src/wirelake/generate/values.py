@@ -253,6 +253,9 @@ def with_element(cls: Any, how: n.Lookup, elements: tuple[Any, ...], value: Any)
         wire = wire.inner
     struct = wire.element.struct
     names = element_names(struct)
+    written = value_of(cls, how)
+    if isinstance(value, int) and isinstance(written, n.Run):
+        value = f"{value}".encode() if written.content == "bytes" else f"{value}"
     others = tuple(element for element in elements if not is_key(how, getattr(element, names[0])))
     last = others[-1:] if getattr(wire, "until", None) is not None else ()  # it ends the list
     try:

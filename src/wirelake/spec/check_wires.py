@@ -239,7 +239,7 @@ _ESCAPES = r"""escapes={rb"\\": b"\\", rb"\n": b"\n"}"""
 def check_until(where: str, wire: n.Many[Any]) -> None:
     """Refuse a condition on the last element of a list that its elements cannot fulfil, and a null that no count is."""
     _check_null(where, wire.count, wire.null)
-    require(wire.until or not wire.or_end, f"{where}: a list to the end needs no or_end=; leave it out")
+    require(wire.until or not wire.or_end, f"{where}: or_end= is for a list with until=; leave it out")
     if wire.until is None:
         return
     is_open = wire.count is None and wire.null is None

@@ -6,42 +6,41 @@ from wirelake import spec as s
 from wirelake.spec.conduct import Conduct, Matching
 
 Z = s.text(b"\0")
+TYPE_AND_SIZE = (s.Code("type", s.be.u32), s.Size("size", s.be.u32, counts="after", most=1 << 20))
 
 
-class CanDo(s.Message, frame="packet", code=(0x00524551, 1), kind="event"):
+class CanDo(s.Message, frame="to_server", code=1, kind="event"):
     function: str = s.field(s.rest_text, "what the worker can do", role="address")
 
 
-class SubmitJob(
-    s.Message, frame="packet", code=(0x00524551, 7), kind="request", answer="job_created", sent_by="client"
-):
+class SubmitJob(s.Message, frame="to_server", code=7, kind="request", answer="job_created", sent_by="client"):
     function: str = s.field(Z, "which function", role="address")
     unique: str = s.field(Z, "the client's id")
     work: bytes = s.field(s.rest, "argument", role="payload")
 
 
-class JobCreated(s.Message, frame="packet", code=(0x00524553, 8), kind="response", sent_by="server"):
+class JobCreated(s.Message, frame="to_client", code=8, kind="response", sent_by="server"):
     handle: str = s.field(s.rest_text, "the job")
 
 
-class GrabJob(s.Message, frame="packet", code=(0x00524551, 9), kind="request", answer=("job_assign", "no_job")): ...
+class GrabJob(s.Message, frame="to_server", code=9, kind="request", answer=("job_assign", "no_job")): ...
 
 
-class NoJob(s.Message, frame="packet", code=(0x00524553, 10), kind="response", sent_by="server"): ...
+class NoJob(s.Message, frame="to_client", code=10, kind="response", sent_by="server"): ...
 
 
-class JobAssign(s.Message, frame="packet", code=(0x00524553, 11), kind="response", sent_by="server"):
+class JobAssign(s.Message, frame="to_client", code=11, kind="response", sent_by="server"):
     handle: str = s.field(Z, "the job")
     function: str = s.field(Z, "which function", role="address")
     work: bytes = s.field(s.rest, "argument", role="payload")
 
 
-class WorkComplete(s.Message, frame="packet", code=(0x00524551, 13), kind="event"):
+class WorkComplete(s.Message, frame="to_server", code=13, kind="event"):
     handle: str = s.field(Z, "the job")
     result: bytes = s.field(s.rest, "what it gave", role="payload")
 
 
-class AdminLine(s.Message, code=1, kind="event"):
+class AdminLine(s.Message, code=1000, kind="event"):
     line: str = s.field(s.rest_text, "status, workers, version ...")
 
 
@@ -52,15 +51,10 @@ PROTOCOL = s.declare(
         s.Frame((s.Until(b"\n", 4096),)),
         s.messages_in(globals()),
         ports={"tcp": 4730},
-        conduct=Conduct(matching=Matching(in_order=True)),
         frames={
-            "packet": s.Frame(
-                (
-                    s.Code("magic", s.be.u32),
-                    s.Code("type", s.be.u32),
-                    s.Size("size", s.be.u32, counts="after", most=1 << 20),
-                )
-            )
+            "to_server": s.Frame((s.Magic(b"\0REQ"), *TYPE_AND_SIZE)),
+            "to_client": s.Frame((s.Magic(b"\0RES"), *TYPE_AND_SIZE)),
         },
+        conduct=Conduct(matching=Matching(in_order=True)),
     )
 )
