@@ -207,9 +207,15 @@ def test_the_side_follows_from_the_port_else_from_who_sends_first_unless_it_is_a
 # --- public protocols
 
 
+SHORT = {"nbd", "zmtp"}
+"""Their frames may be so short that what is there of a longer one could be several of them."""
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
 def test_public_protocols_are_shown_as_they_are_decoded(protocol: Protocol, tmp_path: Path) -> None:
-    name = f"our_{protocol.name}"
-    met = judge(protocol, frames_for(protocol, Random(5), 80), {}, Tshark(tmp_path, protocol, name))
+    tshark = Tshark(tmp_path, protocol, f"our_{protocol.name}")
+    if protocol.name in SHORT:
+        tshark.preferences["resume"] = False
+    met = judge(protocol, frames_for(protocol, Random(5), 80), {}, tshark)
     assert {cls.__message__["name"] for cls in protocol.messages} <= met.keys()
     assert "incomplete" in met and len(met) > len(protocol.messages) + 1

@@ -94,10 +94,18 @@ def _whole_of_others(layout: Layout, data: Buffer, start: int, end: int) -> Head
             header = _measure(other, data, start, end, is_cut=False)
         except DecodeError:
             continue
-        if header.length <= end - start:
+        if header.length <= end - start and _is_known(other, data, start, header):
             header.layout = other if other is not layout else None
             return header
     return None
+
+
+def _is_known(layout: Layout, data: Buffer, start: int, header: Header) -> bool:
+    """Return whether the code of a frame is that of a message."""
+    part = next((part for part in layout.frame.parts if isinstance(part, n.Code)), None)
+    if part is None or header.key is not None or header.code_at is None:
+        return True
+    return layout.other(read_code(part.wire, data, start + header.code_at)) is not None
 
 
 def _measure(layout: Layout, data: Buffer, start: int, end: int, is_cut: bool) -> Header:
