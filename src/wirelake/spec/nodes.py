@@ -142,7 +142,7 @@ class By:
     ``By(varint(5), plus=-1)`` is one more than its length.
     """
 
-    field: Any
+    field: str | tuple[str, ...] | Number
     per: int = 1
     plus: int = 0
     times: int = 1
@@ -157,7 +157,7 @@ class By:
     @property
     def names(self) -> tuple[str, ...]:
         """The earlier fields that may say it."""
-        return (self.field,) if isinstance(self.field, str) else self.field
+        return self.field if isinstance(self.field, tuple) else (str(self.field),)
 
     def __str__(self) -> str:
         return " or ".join(self.names) if By.of(self) is not None else repr(self.field)
