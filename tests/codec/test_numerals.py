@@ -162,3 +162,71 @@ def test_a_byte_announces_how_wide_a_number_is(wire: n.Varint, value: int, writt
 def test_other_bytes_announce_nothing(wire: n.Varint, raw: str) -> None:
     with pytest.raises(BadValue):
         read_numeral(wire, bytes.fromhex(raw), 0, len(raw) // 2, "")
+
+
+SIGNED = [
+    (
+        varint(10, signed="zigzag"),
+        {0: "00", -1: "01", 1: "02", -2: "03", 2**31 - 1: "feffffff0f", -(2**31): "ffffffff0f"},
+    ),
+    (varint(10, signed="twos"), {1: "01", -1: "ffffffffffffffffff01", -(2**63): "80808080808080808001"}),
+    (varint(5, signed="twos"), {127: "7f", -1: "ffffffff0f", -(2**31): "8080808008"}),
+]
+"""Protocol Buffers, encoding of signed integers; the last one is Minecraft's VarInt."""
+
+
+@pytest.mark.parametrize(("wire", "written"), SIGNED)
+def test_signs_are_written_as_the_documents_say(wire: n.Varint, written: dict[int, str]) -> None:
+    for value, raw in written.items():
+        assert write_numeral(wire, value, "").hex() == raw
+        assert read_numeral(wire, bytes.fromhex(raw), 0, 10, "") == (value, len(raw) // 2)
+
+
+def test_a_number_of_32_bits_has_no_more_of_them() -> None:
+    with pytest.raises(BadValue, match="more than 32 bits"):
+        read_numeral(varint(5, signed="twos"), b"\xff\xff\xff\xff\x1f", 0, 5, "")
+    with pytest.raises(EncodeError, match=r"is not within -2147483648\.\.2147483647"):
+        write_numeral(varint(5, signed="twos"), 2**31, "")
+
+
+def test_a_byte_stands_for_minus_one() -> None:
+    wire = compact({0xFB: None, 0xFC: le.u16})
+    assert [write_numeral(wire, value, "").hex() for value in (250, -1, 251)] == ["fa", "fb", "fcfb00"]
+    assert read_numeral(wire, b"\xfb", 0, 1, "") == (-1, 1)
+    with pytest.raises(BadValue, match="is not written in 2 bytes"):
+        read_numeral(wire, b"\xfc\xfa\0", 0, 3, "")
+
+
+FILLED = [
+    (digits(6, pad_before=b" "), {0: "     0", 123456: "123456"}),
+    (digits(6, -99, 999, pad=b" "), {-7: "-7    ", 999: "999   "}),
+    (digits(6, -99, 999), {-7: "-00007", 999: "000999"}),
+    (digits(7, base=8), {0o644: "0000644"}),
+]
+
+
+@pytest.mark.parametrize(("wire", "written"), FILLED)
+def test_numbers_of_a_fixed_size_are_filled_up(wire: n.Digits, written: dict[int, str]) -> None:
+    for value, text in written.items():
+        raw = text.encode()
+        assert write_numeral(wire, value, "") == raw
+        assert read_numeral(wire, raw, 0, len(raw), "") == (value, len(raw))
+        with pytest.raises(Incomplete):
+            read_numeral(wire, raw, 0, len(raw) - 1, "")
+
+
+@pytest.mark.parametrize(
+    ("wire", "raw", "offset"),
+    [
+        (digits(4, pad_before=b" "), b"    ", 3),
+        (digits(4, pad_before=b" "), b" 1 2", 2),
+        (digits(4, pad_before=b" "), b"  01", 0),
+        (digits(4, pad=b" "), b" 1  ", 0),
+        (digits(4, pad=b" "), b"1x  ", 1),
+        (digits(4, base=8), b"0008", 3),
+    ],
+)
+def test_what_is_no_filled_up_number_is_refused_where_it_is_wrong(wire: n.Digits, raw: bytes, offset: int) -> None:
+    with pytest.raises(DecodeError) as caught:
+        read_numeral(wire, raw, 0, len(raw), "")
+    assert (caught.value.rule, caught.value.offset) == ("digits", offset)

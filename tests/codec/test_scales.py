@@ -36,6 +36,7 @@ from wirelake.spec import (
     many,
     message,
     optional,
+    text,
     timestamp,
     u8,
     varint,
@@ -144,16 +145,58 @@ def test_times_behind_the_year_9999_break_a_rule() -> None:
     assert decode(protocol, bytes.fromhex("0009 01 0000e677d21fdbff")).at.year == 9999
 
 
+class Written(Message, code=1):
+    """A time as text, of each kind of form."""
+
+    web: datetime = field(timestamp(text(u8), "%a, %d %b %Y %H:%M:%S GMT"), "as in HTTP")
+
+
+WRITTEN = declare(Protocol("written", "Times as text", FRAME, (Written,)))
+FIRST = datetime(1994, 11, 15, 8, 12, 31, tzinfo=UTC)
+
+
+def framed(shown: str) -> bytes:
+    return (2 + len(shown)).to_bytes(2, "big") + b"\1" + bytes([len(shown)]) + shown.encode()
+
+
+def test_a_time_as_text_is_read_and_written() -> None:
+    frame = framed("Tue, 15 Nov 1994 08:12:31 GMT")
+    assert decode(WRITTEN, frame).web == FIRST and encode(Written(web=FIRST)) == frame
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "Mon, 15 Nov 1994 08:12:31 GMT",  # it was a Tuesday
+        "Tue, 15 Nov 1994 08:12:60 GMT",
+        "Tue, 31 Feb 1994 08:12:31 GMT",
+        "Tue, 15 nov 1994 08:12:31 GMT",
+        "Tue, 15 Nov 1994 08:12:31 CET",
+        "Tue, 15 Nov 1994 8:12:31 GMT",
+        "",
+    ],
+)
+def test_a_text_that_is_no_time_of_its_form_breaks_a_rule(shown: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode(WRITTEN, framed(shown))
+    assert (caught.value.rule, caught.value.path, caught.value.offset) == ("timestamp_range", "web", 3)
+
+
+def test_a_time_between_two_units_of_its_form_is_refused() -> None:
+    with pytest.raises(EncodeError, match="between two units of 1000000 microseconds"):
+        encode(Written(web=FIRST + timedelta(milliseconds=1)))
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
         (lambda: fixed_point(be.i32), "write fixed_point"),
         (lambda: fixed_point(be.i32, 16, decimals=2), "write fixed_point"),
-        (lambda: timestamp(be.u32, "ns"), "keep the integer"),  # type: ignore[arg-type]
-        (lambda: timestamp(be.u32, "s", epoch=1900), "write epoch=date"),  # type: ignore[arg-type]
+        (lambda: timestamp(be.u32, "ns"), "keep the integer"),  # type: ignore[call-overload]
+        (lambda: timestamp(be.u32, "s", epoch=1900), "write epoch=date"),  # type: ignore[call-overload]
         (lambda: fixed_point(be.u64, 32), "write a narrower type, or within"),
         (lambda: timestamp(varint(9), "s"), "write a narrower type, or within"),
-        (lambda: timestamp("seconds", "s"), 'write timestamp\\(be.u32, "s"\\)'),  # type: ignore[arg-type]
+        (lambda: timestamp("seconds", "s"), 'write timestamp\\(be.u32, "s"\\)'),  # type: ignore[call-overload]
     ],
 )
 def test_a_wrong_declaration_says_what_to_write(make: Any, said: str) -> None:

@@ -176,6 +176,7 @@ class Tshark:
         self.folder = folder
         self.script = folder / f"{protocol.name}.lua"
         self.script.write_text(dissector(protocol, name), "utf-8")
+        self.preferences: dict[str, Any] = {}
 
     def run(self, capture: Capture | Path, *arguments: str, port: int | None = PORT, **options: Any) -> str:
         """What tshark prints; ``port`` is decoded as this protocol."""
@@ -185,7 +186,7 @@ class Tshark:
         command = ["tshark", "-X", f"lua_script:{self.script}", "-r", str(path), *arguments]
         if port is not None:
             command += ["-d", f"tcp.port=={port},{self.name}"]
-        for name, value in options.items():
+        for name, value in {**self.preferences, **options}.items():
             command += ["-o", f"{self.name}.{name}:{str(value).upper() if isinstance(value, bool) else value}"]
         home = {"HOME": str(self.folder), "XDG_CONFIG_HOME": str(self.folder)}
         done = subprocess.run(command, capture_output=True, env={**os.environ, **home}, check=False, timeout=300)
@@ -468,7 +469,7 @@ def compare(message: Any, shown: Shown) -> None:
         bare = bare_name(shown, message, name, expected)
         if compared.intersection(bare.split(".")[:2]):
             continue
-        beside = bare.endswith(("_length", "_count", "_code")) or bare in parts | BESIDE
+        beside = bare.endswith(("_length", "_count", "_code")) or bare.removeprefix("frame.") in parts | BESIDE
         beside = beside or name.rsplit(".", 1)[-1] in wire_only(type(message))
         assert bare in expected or beside or bare.rsplit(".", 1)[0] in expected, f"{name} is shown: {context}"
     assert ([f"note: {note}" for note in message.notes]) == [e for e in shown.experts if e.startswith("note: ")]

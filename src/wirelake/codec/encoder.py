@@ -691,7 +691,7 @@ class _Writer:
         number, left = divmod(size - given.plus, given.times)
         if left:
             raise EncodeError(f"{size} is no multiple of {given.times}, and {given.plus}", rule="count_fits", path=path)
-        return self._number(given.field, number, path)
+        return self._number(n.written(given), number, path)
 
     @staticmethod
     def _check_null(null: int | None, size: int, path: str) -> None:

@@ -47,12 +47,15 @@ def read_code(wire: n.Int | n.Bits, data: Buffer, at: int) -> int:
     return read_int(wire, data, at) if isinstance(wire, n.Int) else bits_of(wire, read_int(wire.wire, data, at))
 
 
-def read_header(layout: Layout, data: Buffer, start: int, end: int, *, final: bool = False) -> Header:
+def read_header(
+    layout: Layout, data: Buffer, start: int, end: int, *, final: bool = False, claimed: bool = False
+) -> Header:
     """The header of the frame at ``start``; Incomplete while it, or the frame, is not all there.
 
     ``final``: no more bytes will come, so a frame that is all there is not one whose header would need more.
+    ``claimed``: the bytes are one frame, whatever its code.
     """
-    header = final and _whole_of_others(layout, data, start, end)
+    header = final and _whole_of_others(layout, data, start, end, claimed)
     header = header or measure(layout, data, start, end, is_last=final)
     available = end - start
     if available < header.length:
@@ -100,17 +103,25 @@ def measure(
     return header
 
 
-def _whole_of_others(layout: Layout, data: Buffer, start: int, end: int) -> Header | None:
+def _whole_of_others(layout: Layout, data: Buffer, start: int, end: int, claimed: bool) -> Header | None:
     """Of several frames, return the header of the first one that is all there."""
     for other in layout.tried if layout.others else ():
         try:
             header = _measure(other, data, start, end, is_cut=False, is_last=True)
         except DecodeError:
             continue
-        if header.length <= end - start:
+        if header.length <= end - start and (claimed or _is_known(other, data, start, header)):
             header.layout = other if other is not layout else None
             return header
     return None
+
+
+def _is_known(layout: Layout, data: Buffer, start: int, header: Header) -> bool:
+    """Return whether the code of a frame is that of a message."""
+    part = next((part for part in layout.frame.parts if isinstance(part, n.Code)), None)
+    if part is None or header.key is not None or header.code_at is None:
+        return True
+    return layout.other(read_code(part.wire, data, start + header.code_at)) is not None
 
 
 def _measure(

@@ -87,7 +87,7 @@ def show_fields(message: Any, node: MessageNode, layout: Layout) -> dict[str, An
                 fields[field.key] = None
             continue
         if value is not None or _may_be_null(field):
-            _show_into(fields, field.key, field.wire, value, layout)
+            _show_field(fields, field.key, field, value, layout)
     for made in node.derived:
         value = derive(made.how, message)
         if isinstance(made.how, n.Lookup):
@@ -97,11 +97,19 @@ def show_fields(message: Any, node: MessageNode, layout: Layout) -> dict[str, An
     return fields
 
 
+def _show_field(fields: dict[str, Any], key: str, field: n.Field, value: Any, layout: Layout) -> None:
+    """Show a field; a structure that may be absent, and has nothing to show, is shown empty."""
+    shown_before = len(fields)
+    _show_into(fields, key, field.wire, value, layout)
+    if len(fields) == shown_before and field.when is not None:
+        fields[key] = {}
+
+
 def _show_into(fields: dict[str, Any], key: str, wire: Any, value: Any, layout: Layout) -> None:
     if isinstance(wire, n.Nested) and wire.flat:
         for inner in struct_fields(wire.struct, layout):
             if not isinstance(inner.wire, n.Length | n.WireOnly) and not _absent(inner, getattr(value, inner.name)):
-                _show_into(fields, f"{key}.{inner.key}", inner.wire, getattr(value, inner.name), layout)
+                _show_field(fields, f"{key}.{inner.key}", inner, getattr(value, inner.name), layout)
     else:
         fields[key] = _show(wire, value, layout)
 
@@ -190,7 +198,7 @@ def _show_struct(cls: Any, value: Any, layout: Layout) -> dict[str, Any]:
             continue
         inner = getattr(value, field.name)
         if not _absent(field, inner):
-            _show_into(shown, field.key, field.wire, inner, layout)
+            _show_field(shown, field.key, field, inner, layout)
     for made in cls.__derived_fields__:
         shown[made.name] = derive(made.how, value)
     return shown
@@ -248,7 +256,8 @@ def from_json(layout: Layout, shown: Any) -> Any:
 def _read_from(fields: dict[str, Any], key: str, field: n.Field, layout: Layout) -> Any:
     wire = field.wire
     if isinstance(wire, n.Nested) and wire.flat:
-        is_absent = field.default is not ... and not any(name.startswith(f"{key}.") for name in fields)
+        is_shown = key in fields or any(name.startswith(f"{key}.") for name in fields)
+        is_absent = field.default is not ... and not is_shown
         return UNSET if is_absent else _read_struct(wire.struct, fields, f"{key}.", layout)
     if key not in fields or (fields[key] is None and not _may_be_null(field)):
         if field.default is ... and getattr(wire, "null", None) is not None:

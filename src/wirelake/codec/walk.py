@@ -65,7 +65,7 @@ def walk(layout: Layout, data: bytes, trace: list[Seen] | None = None) -> Any:
     """The message in ``data``, which must be exactly one frame. Errors are DecodeErrors with rule, path and offset."""
     reader = Reader(layout, trace)
     try:
-        header = read_header(layout, data, 0, len(data), final=True)
+        header = read_header(layout, data, 0, len(data), final=True, claimed=True)
         if header.length < len(data):
             header = read_header(layout, data, 0, len(data))
         reader.layout = header.layout or layout

@@ -17,7 +17,7 @@ from datetime import date, datetime
 from functools import lru_cache, partial
 from importlib import import_module
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, dataclass_transform, overload
 from zlib import crc32
 
 import msgspec
@@ -115,9 +115,11 @@ def fixed_point(wire: n.Number, bits: int = 0, *, decimals: int = 0) -> n.Wire[f
     return n.Scaled(wire, 2**bits if bits else 10**decimals)
 
 
-def timestamp(
-    wire: n.Number | n.Wire[str], unit: Literal["s", "ms", "us"] | str, *, epoch: date = date(1970, 1, 1)
-) -> n.Wire[datetime]:
+@overload
+def timestamp(wire: n.Number, unit: Literal["s", "ms", "us"], *, epoch: date = ...) -> n.Wire[datetime]: ...
+@overload
+def timestamp(wire: n.Wire[str], unit: str) -> n.Wire[datetime]: ...
+def timestamp(wire: Any, unit: str, *, epoch: date = date(1970, 1, 1)) -> n.Wire[datetime]:
     """A time, written as the number of units since a day began in UTC.
 
     Or as a text of a form, such as ``%Y%m%d-%H:%M:%S.%3f``, which says the time in UTC.
@@ -135,7 +137,7 @@ def timestamp(
     is_day = isinstance(epoch, date)
     require(is_day, f"the epoch of a timestamp is a day, not {epoch!r}; write epoch=date(1900, 1, 1)")
     begin = (date(epoch.year, epoch.month, epoch.day) - date(1970, 1, 1)).days * 86_400
-    return n.Scaled(_within_years(cast("n.Number", wire), per, begin), per, begin)
+    return n.Scaled(_within_years(wire, per, begin), per, begin)
 
 
 def _within_years(wire: n.Number, per: int, begin: int) -> n.Number:

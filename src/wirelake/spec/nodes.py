@@ -158,7 +158,7 @@ class By:
     @property
     def names(self) -> tuple[str, ...]:
         """All fields that it asks."""
-        return tuple(name for by in self.chain for name in (by.field, by.less) if name)
+        return tuple(str(name) for by in self.chain for name in (by.field, by.less) if name)
 
     def number(self, value_of: Callable[[str], int | None]) -> int | None:
         """Return the length or count, which may be negative; None if no field says one."""
@@ -176,7 +176,7 @@ class By:
         return given if isinstance(given, By) and isinstance(given.field, str) else None
 
     def __str__(self) -> str:
-        return " or ".join(by.field for by in self.chain) if By.of(self) is not None else repr(self.field)
+        return " or ".join(str(by.field) for by in self.chain) if By.of(self) is not None else repr(self.field)
 
     def size(self, number: int) -> int:
         """Return the length or count that a number says."""

@@ -60,7 +60,7 @@ class Map(s.Struct):
 
 class Field(s.Struct):
     delta: int = s.field(s.bits(s.u8, 4, 4), "how far its number is behind the last one")
-    kind: int = s.field(s.bits(s.labelled(s.u8, KIND), 0, 4), "kind of its value")
+    kind: int = s.field(s.bits(s.labelled(s.within(s.u8, 0, 12, "kind"), KIND), 0, 4), "kind of its value")
     number: int | None = s.optional(ZIGZAG, "its number", when=(When("delta", one_of=(0,)), When("kind", none_of=(0,))))
     value: Value | None = s.optional(s.nested(Value), "its value", when=When("kind", least=3))
 

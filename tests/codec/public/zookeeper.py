@@ -6,6 +6,7 @@ from wirelake import spec as s
 from wirelake.spec.conduct import Conduct, Matching
 
 STRING, BUFFER = s.text(s.be.i32, null=-1), s.blob(s.be.i32, null=-1)
+XID = s.within(s.be.u32, 1, 2**32 - 1, "xid")
 ERRORS = s.Labels("error", {0: "ok", -4: "connection_loss", -101: "no_node", -110: "node_exists", -112: "expired"})
 
 
@@ -25,7 +26,7 @@ class Connected(s.Message, code=1001, frame="connected", kind="response", sent_b
 
 
 class Request(s.Message, kind="request", answer="reply", sent_by="client"):
-    xid: int = s.field(s.be.i32, "ties the reply to the request", role="correlation")
+    xid: int = s.field(XID, "ties the reply to the request; the highest for pings", role="correlation")
 
 
 class Acl(s.Struct):
@@ -78,7 +79,7 @@ class Other(Request, code=s.OTHER):
 
 
 class Reply(s.Message, code=1002, frame="reply", kind="response", sent_by="server", good=(0,)):
-    xid: int = s.field(s.be.i32, "of the request; -1: an event", role="correlation")
+    xid: int = s.field(XID, "of the request; the highest: an event", role="correlation")
     zxid: int = s.field(s.be.i64, "of the last change")
     error: int = s.field(s.labelled(s.be.i32, ERRORS), "how it went", role="status")
     data: bytes = s.field(s.rest, "as the request says")

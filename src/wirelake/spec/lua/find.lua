@@ -298,7 +298,8 @@ local function search(tvb, pinfo, from, stop)
 end
 
 -- A length may be false: Wireshark cannot tell that its bytes will never come. So a frame is given up whose rest is
--- missing while several whole, clean frames stand behind its beginning, the last of which ends where the bytes do.
+-- missing while several whole, clean frames stand behind its beginning, the last of which ends where the bytes do. The
+-- same byte over and over proves nothing, even where it reads as short frames.
 local FRAMES_BEHIND, MOST_BEHIND = 3, 2 ^ 14
 
 local function frames_behind(choices, tvb, pinfo, at, stop)
@@ -315,8 +316,9 @@ local function resumes(tvb, pinfo, at, stop)
     if stop - at < 2 or stop - at > MOST_BEHIND then return nil end
     local choices, from = choices_of(pinfo), at + 1
     local raw = tvb:raw(from, stop - from)
-    local place = next_place(choices, raw, from, from)
-    while place do
+    local place, varied = next_place(choices, raw, from, from), #raw
+    while varied > 0 and raw:byte(varied) == raw:byte(-1) do varied = varied - 1 end
+    while place and place - from < varied do
         if frames_behind(choices, tvb, pinfo, place, stop) >= FRAMES_BEHIND then return place end
         place = next_place(choices, raw, from, place + 1)
     end
