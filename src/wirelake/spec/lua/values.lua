@@ -634,7 +634,8 @@ end
 local function read_fields(c, struct, path, scope, done)
     local outer, outer_begun, outer_from = c.scope, c.begun, c.from
     c.scope, c.begun, c.from = scope, {}, c.at
-    scope[":rows"], scope[":around"] = struct.fields, outer
+    scope[":rows"] = struct.fields
+    if outer ~= scope then scope[":around"] = outer end -- the fields of the header are in the same one
     for _, row in ipairs(struct.fields) do
         local is_new = scope[row.name] == nil and not (done and done[row.name])
         c.stop = c.stop - (row.spare or 0)
