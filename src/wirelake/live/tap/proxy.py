@@ -79,11 +79,11 @@ class Proxy:
         await stop_listening(self._servers)
         deadline = asyncio.get_running_loop().time() + drain_seconds
         await self._become_quiet(deadline)
-        for pair in list(self._pairs):
-            pair.close()
+        for side in self._sides():
+            side.transport.close()
         await self._until_gone(deadline)
-        for pair in list(self._pairs):
-            pair.abort()
+        for side in self._sides():
+            side.reset()
         await self._until_gone(deadline + RESET_SECONDS)
 
     async def __aenter__(self) -> Proxy:
@@ -93,13 +93,17 @@ class Proxy:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
+    def _sides(self) -> list[_Side]:
+        """What is connected of every pair."""
+        return [side for pair in self._pairs for side in (pair.client, pair.server) if side.transport is not None]
+
     async def _become_quiet(self, deadline: float) -> None:
         time = asyncio.get_running_loop().time
         before, since = sum(self.passed), time()
         while self._pairs and time() < min(deadline, since + QUIET_SECONDS):
             await asyncio.sleep(POLL_SECONDS)
             now = sum(self.passed)
-            if now != before or any(pair.unsent for pair in self._pairs):
+            if now != before or any(side.unsent for side in self._sides()):
                 before, since = now, time()
 
     async def _until_gone(self, deadline: float) -> None:
@@ -115,15 +119,10 @@ class _Pair:
         self.client = _Side(self, TO_SERVER)
         self.server = _Side(self, TO_CLIENT)
         self.client.other, self.server.other = self.server, self.client
-        self.number = -1
-        """That of the recording."""
+        self.number: int | None = None
+        """That of the recording, while there is one."""
         self._connecting: asyncio.Task[None] | None = None
-        self._is_recorded = self._was_reset = False
-
-    @property
-    def unsent(self) -> int:
-        return self.client.unsent + self.server.unsent
-
+        self._was_reset = False
     def accepted(self) -> None:
         """A client is there. Nothing is read from it before it has a server."""
         proxy = self.proxy
@@ -157,7 +156,6 @@ class _Pair:
         proxy = self.proxy
         proxy.counts["connections"] += 1
         self.number = proxy.recorder.opened(self.client.address, self.server.address, proxy.protocol)
-        self._is_recorded = True
         log.debug("connected", client=self.client.name, server=self.server.name)
         self.client.transport.resume_reading()
 
@@ -187,23 +185,11 @@ class _Pair:
 
     def _over(self) -> None:
         self.proxy._pairs.discard(self)
-        if self._is_recorded:
-            self._is_recorded = False
+        if self.number is not None:
+            how = "reset" if self._was_reset else "closed"
             self.proxy.counts["resets"] += self._was_reset
-            self.proxy.recorder.closed(self.number, "reset" if self._was_reset else "closed")
-            log.debug("disconnected", client=self.client.name, how="reset" if self._was_reset else "closed")
-
-    def close(self) -> None:
-        """Ends both connections when what came for them is written."""
-        for side in (self.client, self.server):
-            if side.transport is not None:
-                side.transport.close()
-
-    def abort(self) -> None:
-        for side in (self.client, self.server):
-            if side.transport is not None:
-                side.reset()
-
+            self.proxy.recorder.closed(self.number, how)
+            log.debug("disconnected", client=self.client.name, how=how)
 
 class _Side(asyncio.Protocol):
     """One of the two connections of a pair. What it receives goes to the other."""
@@ -249,7 +235,8 @@ class _Side(asyncio.Protocol):
         with suppress(OSError):  # it may be gone already, and will say so
             self.other.transport.write_eof()
         if self.other.is_ended:
-            self.pair.close()
+            self.transport.close()
+            self.other.transport.close()
         return True
 
     def pause_writing(self) -> None:
@@ -266,7 +253,7 @@ class _Side(asyncio.Protocol):
     @property
     def unsent(self) -> int:
         """Bytes for it that the operating system has not taken yet."""
-        return 0 if self.transport is None or self.is_lost else int(self.transport.get_write_buffer_size())
+        return 0 if self.is_lost else int(self.transport.get_write_buffer_size())
 
     @property
     def on_its_way(self) -> int:

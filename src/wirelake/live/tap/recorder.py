@@ -19,7 +19,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
 
 from ...capture.write.tap import Address, TapWriter
 from ..core.log import log
@@ -89,13 +90,9 @@ class Recorder:
         """Unrecorded bytes that the log was told of."""
         self._try_at = 0.0
         self._last_us = 0
-        self._tending: asyncio.TimerHandle | None = None
-        self._sync_at = 0.0
-        self._syncing: asyncio.Future[str] | None = None
-        self._synced = (0, 0)
-        """Number of files, and bytes of the last one, when they were made safe last."""
+        self._tasks: list[asyncio.Task[None]] = []
         self._told = (0, 0)
-        """The same, when the tap said last that nothing comes, or something came."""
+        """Number of files, and bytes of the last one, when the tap said last that nothing comes, or something came."""
         self._tell_at, self._silence = 0.0, SILENT_SECONDS
 
     @property
@@ -108,11 +105,7 @@ class Recorder:
         number, self._next = self._next, self._next + 1
         passing = self._passing[number] = _Passing(_plain(client), _plain(server), protocol, self._now_us())
         if self._is_on():
-            try:
-                self._open(passing)
-                self._flush()
-            except Exception as error:  # whatever it is, traffic goes on
-                self._stop(error)
+            self._tell(self._open, passing)
         return number
 
     def data(self, connection: int, direction: int, data: bytes) -> None:
@@ -138,13 +131,20 @@ class Recorder:
         passing = self._passing[connection]
         passing.ended = (self._now_us(), "reset" if how == "reset" else "closed")
         if self._is_on():
-            try:
-                self._close(connection, passing)
-                self._flush()
-            except Exception as error:
-                self._stop(error)
-        elif passing.number is None:
-            self._forget(connection)
+            self._tell(self._close, connection, passing)
+        elif passing.number is None:  # there is nothing to tell of it later, and memory must not grow with such
+            del self._passing[connection]
+            self.unrecorded_connections += 1
+
+    def _tell(self, step: Callable[..., None], *what: Any) -> bool:
+        """Tell the tap; return whether that went well. Whatever goes wrong, traffic goes on."""
+        try:
+            step(*what)
+            self._flush()
+        except Exception as error:
+            self._stop(error)
+            return False
+        return True
 
     def _flush(self) -> None:
         """Give everything to the operating system: from then on it outlasts this process."""
@@ -155,11 +155,6 @@ class Recorder:
     def _miss(self, passing: _Passing, direction: int, count: int) -> None:
         passing.missed[direction] += count
         self.unrecorded += count
-
-    def _forget(self, connection: int) -> None:
-        """It came and went unrecorded: there is nothing to tell of it later, and memory must not grow with such."""
-        del self._passing[connection]
-        self.unrecorded_connections += 1
 
     def _now_us(self) -> int:
         now = time.time_ns() // 1000
@@ -210,13 +205,7 @@ class Recorder:
 
     def _resume(self) -> bool:
         """Whether it can be recorded again."""
-        try:
-            self._probe()
-            self._flush()
-            self._catch_up()
-            self._flush()
-        except Exception as error:
-            self._stop(error)
+        if not (self._tell(self._probe) and self._tell(self._catch_up)):
             return False
         self.problem = ""
         log.warning(f"recording goes on; {self.unrecorded - self._reported} bytes were not recorded")
@@ -233,18 +222,14 @@ class Recorder:
     def start(self) -> None:
         """From now on the running event loop looks after it: tries again after trouble, and syncs."""
         loop = asyncio.get_running_loop()
-        self._sync_at = loop.time() + self._sync_seconds
-        self._tending = loop.call_later(TEND_SECONDS, self._tend, loop)
+        self._tasks = [loop.create_task(self._tend()), loop.create_task(self._keep_synced())]
 
-    def _tend(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._tending = loop.call_later(TEND_SECONDS, self._tend, loop)
-        if self._is_on():
-            self._see_that_file_is_there()
-            self.tell_time(loop.time())
-        if loop.time() >= self._sync_at and self._syncing is None:
-            self._sync_at = loop.time() + self._sync_seconds
-            self._sync_elsewhere(loop)
-
+    async def _tend(self) -> None:
+        while True:
+            await asyncio.sleep(TEND_SECONDS)
+            if self._is_on():
+                self._see_that_file_is_there()
+                self.tell_time(asyncio.get_running_loop().time())
     def _see_that_file_is_there(self) -> None:
         """A file that somebody removes takes records and keeps none: then another one is begun."""
         path = self._writer.path
@@ -262,40 +247,30 @@ class Recorder:
         elif now < self._tell_at:
             return
         else:
-            self._put_time()
+            self._tell(self._writer.time, self._now_us())
             self._silence = min(2 * self._silence, LONGEST_SILENCE_SECONDS)
         self._told = self._place()
         self._tell_at = now + self._silence
 
-    def _put_time(self) -> None:
-        try:
-            self._writer.time(self._now_us())
-            self._flush()
-        except Exception as error:
-            self._stop(error)
-
     def _place(self) -> tuple[int, int]:
         return len(self.paths), self._writer.written
 
-    def _sync_elsewhere(self, loop: asyncio.AbstractEventLoop) -> None:
+    async def _keep_synced(self) -> None:
         """A thread waits for the disk. It opens the files itself: those of the writer may be closed meanwhile."""
-        state = self._place()
-        if state != self._synced:
-            files = self.paths[max(self._synced[0] - 1, 0) :]
-            self._syncing = loop.run_in_executor(None, _sync, self.directory, files)
-            self._syncing.add_done_callback(lambda done: self._sync_ended(done, state))
-
-    def _sync_ended(self, done: asyncio.Future[str], state: tuple[int, int]) -> None:
-        self._syncing = None
-        self._synced = state
-        if not done.cancelled() and done.result():
-            log.error(f"the disk may not have kept everything: {done.result()}")
+        synced = (0, 0)
+        while True:
+            await asyncio.sleep(self._sync_seconds)
+            place = self._place()
+            if place != synced:
+                problem = await asyncio.to_thread(_sync, self.directory, self.paths[max(synced[0] - 1, 0) :])
+                if problem:
+                    log.error(f"the disk may not have kept everything: {problem}")
+                synced = place
 
     def end(self) -> None:
         """Closes the file. Connections that are still open stay so in the capture: their end was not seen."""
-        if self._tending is not None:
-            self._tending.cancel()
-            self._tending = None
+        for task in self._tasks:
+            task.cancel()
         if self.problem:
             self._resume()
         try:
