@@ -16,16 +16,8 @@ from tests.live.ceda.play import HEARTBEAT, Peer, control, values
 from wirelake.errors import EncodeError, LocalProtocolError
 from wirelake.live.ceda.client import CedaClient
 from wirelake.live.ceda.data import Blob, Message, payloads
-from wirelake.live.ceda.events import (
-    Answered,
-    Asked,
-    Delivered,
-    Lost,
-    Ready,
-    Refused,
-    SubscriptionResult,
-    TopicsRefused,
-)
+from wirelake.live.ceda.events import Asked, Delivered, Ready, Refused, SubscriptionResult, TopicsRefused
+from wirelake.live.core.events import Answered, Lost
 from wirelake.live.ceda.logins import CedaLogin
 from wirelake.live.ceda.options import CedaClientOptions, CedaLimits
 from wirelake.live.ceda.records import write_record

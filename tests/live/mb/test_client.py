@@ -13,7 +13,8 @@ from wirelake.errors import EncodeError, LocalProtocolError
 from wirelake.live.core.errors import AnswerError, ConnectionLost, LiveError, RequestTimeout
 from wirelake.live.core.link import Link
 from wirelake.live.mb.client import MbClient
-from wirelake.live.mb.events import Answered, Lost, Message, Ready, Refused, Request
+from wirelake.live.mb.events import Message, Ready, Refused, Request
+from wirelake.live.core.events import Answered, Lost
 from wirelake.live.mb.options import ClientOptions
 
 GREETING = "publish:system.initialize:1.0.0\n{}"

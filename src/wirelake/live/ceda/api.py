@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from ...protocols.ceda import MAX_PAYLOAD
 from ...spec.declare import Cell
 from ..core.errors import AnswerError, ConnectionLost, Refused
+from ..core.events import Answered
 from ..core.log import log
 from ..drive.client import Client, Opening, Subscription, dial
 from ..drive.connection import Dial, Reconnect, unpredictable
@@ -114,7 +115,7 @@ class CedaClient(Client[Message, Message]):
                     self._asked(replace(message, generation=self._connection.generation))
                 case event.Delivered(message=message):
                     self._deliver(message.topic, message, message.size)
-                case event.Answered(token=token, reply=reply, error=error):
+                case Answered(token, reply, error):
                     self._settle(token, reply, error)
                 case event.Ready():
                     self._connection.ready()
@@ -200,9 +201,7 @@ class CedaClient(Client[Message, Message]):
 
 
 def _answer_record(asked: Request, result: Any, error: Exception | None) -> tuple[Record, Blob | None]:
-    """What a handler gave: a record, or a record and a blob. An error is said as servers refuse a login: 1 is 0, and 4
-    is the reason.
-    """
+    """Return what to reply. An error is said as servers refuse a login: field 1 is 0, and 4 is the reason."""
     if isinstance(error, AnswerError):
         return {1: 0, 4: error.detail}, None
     if error is not None:

@@ -67,7 +67,6 @@ class Broker:
         self.images = Images(limits.images, limits.image_bytes, session.counts)
 
     def enter(self, connection: Connection) -> None:
-        """Somebody has logged in."""
         for name in {connection.user, connection.client_id} - set(ANYBODY):
             self._called.setdefault(name, {})[connection] = None
 
@@ -255,9 +254,7 @@ class Broker:
                 self.subscribe(target, topic)
 
     def hand_over(self, connection: Connection, message: Message, now: float) -> None:
-        """Gives a message of a client to those inside this process, who have subscribed its topic: without a broker
-        that is all.
-        """
+        """Give a message to those inside this process who have subscribed its topic: without a broker that is all."""
         message = message if message.code == REPLY else replace(message, connection_id=connection.number)
         inside = self._inside(message)
         if inside:
@@ -313,9 +310,7 @@ class Broker:
         return found if found is not None and found.is_ready else None
 
     def _choose(self, message: Message, sender: Connection) -> Connection | None:
-        """A service for this message: one that subscribes its topic, or, if it asks for one by name, only one that is
-        called so; of several the one whose turn it is.
-        """
+        """Return whose turn it is, of those that subscribe the topic, or that have the name it asks for."""
         wanted = message.server_id
         found = self._targets(message.topic)
         if wanted not in ANYBODY:
@@ -386,7 +381,6 @@ class Broker:
             return []
 
     def bound(self, target: Connection) -> None:
-        """Closes the connection of a reader that is too slow."""
         link = target.link
         if link.unsent > self._limits.unsent and link.closing is None:
             self._counts["slow_readers_closed"] += 1

@@ -16,13 +16,14 @@ from ...codec.subscriptions import Subscriptions
 from ...errors import DecodeError, EncodeError, LocalProtocolError
 from ...protocols.ceda import UNASSIGNED
 from ..core.errors import AnswerError, ConnectionLost, LiveError, RequestTimeout
+from ..core.events import Answered, Lost
 from ..core.link import Link
 from ..core.session import CLIENT, SERVER, Session, World
 from ..core.timers import Requests, earliest
 from . import wire
 from .connection import LIFE_CYCLE, READY, Conversation
 from .data import Blob, Keys, Message, answer_to, check_blob, names, payloads
-from .events import Answered, Asked, Delivered, Lost, Ready, Refused, SubscriptionResult, TopicsRefused
+from .events import Asked, Delivered, Ready, Refused, SubscriptionResult, TopicsRefused
 from .images import IMAGE_TOPIC, BadImage, image_messages, image_request, refused_topics
 from .logins import CedaLogin
 from .options import CedaClientOptions
@@ -90,7 +91,6 @@ class CedaClient(Session):
 
     @property
     def connection_id(self) -> int:
-        """What the server calls this connection."""
         return UNASSIGNED if self._talk is None else self._talk.number
 
     @property
@@ -144,7 +144,6 @@ class CedaClient(Session):
             self._look(self._talk, now)
 
     def logout(self, now: float) -> None:
-        """Leaves, and closes."""
         if self._talk is not None:
             self._talk.states.move(CLIENT, "logout")
             self._say(self._talk, bytes((wire.LOGOUT,)))
@@ -154,9 +153,7 @@ class CedaClient(Session):
         self.logout(now)
 
     def beat(self, now: float) -> str:
-        """Send a heartbeat out of turn; Answered comes when the server has read everything before it, if we are ready,
-        and not once the connection is lost.
-        """
+        """Send a heartbeat if we are ready: when it returns, as Answered, the server has read all before it."""
         token = f"heartbeat {next(self._beat_numbers)}"
         if self._talk is not None and self.is_ready:
             self._beats.append(token)
@@ -208,9 +205,7 @@ class CedaClient(Session):
         return self._ask(message, now, timeout)
 
     def request_image(self, topics: Iterable[str], now: float, *, server_id: str = "") -> str | None:
-        """Asks a service for the last values of topics, which come as images, and for what follows; again after each
-        loss. Before Ready it is only remembered.
-        """
+        """Ask a service for images of topics, and for what follows, now or when ready, and again after each loss."""
         wanted = (tuple(_checked(topics)), server_id)
         self._image_requests[wanted] = None
         return self._ask_image(wanted, now) if self.is_ready else None
@@ -250,7 +245,6 @@ class CedaClient(Session):
         return True
 
     def _entered(self, now: float) -> None:
-        """Says again what this client wants."""
         for image in (True, False):
             self._subscribe(list(self._subscriptions.of.get(image, ())), image)
         for wanted in self._image_requests:
@@ -315,9 +309,7 @@ class CedaClient(Session):
             talk.link.say(payload)
 
     def _subscribe(self, patterns: list[str], image: bool) -> None:
-        """The deployed server does not know subscriptions with an image, and for ours a second one is the same as one:
-        so both kinds are sent.
-        """
+        """Send both kinds: the deployed server knows none with an image, and ours takes two of a pattern as one."""
         if image:
             self._tell(wire.SUBSCRIBE, wire.Do.SUB, wire.Do.SUBSCRIBE_WITH_IMAGE, patterns)
         self._tell(wire.SUBSCRIBE, wire.Do.SUB, wire.Do.SUB_BATCH, patterns)

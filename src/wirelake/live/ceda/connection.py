@@ -39,7 +39,6 @@ class Conversation:
     options: CedaOptions
     pool: Pool | None = None
     number: int = UNASSIGNED
-    """The connection id."""
     reader: Reader = field(init=False)
     merger: Merger = field(init=False)
     states: States = field(init=False)
@@ -94,8 +93,6 @@ class Conversation:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Connection(Conversation):
-    """One client of a server."""
-
     tag: bytes = b""
     """The number as it is written."""
     is_ready: bool = False

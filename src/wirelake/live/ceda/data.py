@@ -125,7 +125,6 @@ def names(message: Message) -> tuple[bytes, ...]:
 
 
 def write_data(message: Message, dialect: str) -> bytes:
-    """The payload of a message without a blob."""
     payload = _head(dialect, message.code).write(message) + message.body
     check_sendable(payload, dialect)
     return payload
@@ -156,9 +155,7 @@ class Keys:
 
 
 def payloads(message: Message, dialect: str, key: str = "", piece: int = PIECE) -> list[bytes]:
-    """What is written for a message: one payload, or one for each piece of its blob. ``key`` is that of a published
-    blob.
-    """
+    """Return one payload, or one for each piece of the blob. ``key`` is that of a published blob."""
     if message.blob is None:
         return [write_data(message, dialect)]
     return [write_data(part, dialect) for part in _split(message, message.blob, key, piece)]

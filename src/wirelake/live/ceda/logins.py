@@ -31,9 +31,7 @@ MOST_ADDRESSES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class CedaLogin:
-    """Who wants to log in: by name and password, or with a ``session_id``, or with a ``record`` of the application's
-    own.
-    """
+    """Who logs in: by name and password, with a ``session_id``, or with a ``record`` of the application's own."""
 
     user: str = ""
     password: str = field(default="", repr=False)

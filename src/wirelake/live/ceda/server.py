@@ -136,7 +136,6 @@ class CedaServer(Session):
             self._message(connection, payload, now)
 
     def _go_on(self, connection: Connection, now: float) -> None:
-        """What a connection waited for is done."""
         if connection.is_waiting and not connection.is_closing:
             connection.go_on()
             self._handle(connection, connection.kept(), now)
@@ -308,7 +307,6 @@ class CedaServer(Session):
         self._broker.close(connection, f"the framing is lost: {error.detail}", 1002)
 
     def _allot(self) -> int:
-        """The next connection id that is not in use."""
         connections = self._broker.connections
         while self._next_id in connections:
             self._next_id = self._next_id + 1 if self._next_id < LAST_ID else FIRST_ID

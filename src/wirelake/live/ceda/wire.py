@@ -79,7 +79,6 @@ def decode_payload(payload: bytes, dialect: str, charset: str = "utf-8", errors:
 
 
 def check_sendable(payload: bytes, dialect: str) -> None:
-    """Refuses what a live endpoint does not send."""
     most = MAX_PAYLOAD[dialect]
     if len(payload) > most:
         raise EncodeError(

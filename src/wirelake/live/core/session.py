@@ -68,9 +68,7 @@ class Session:
         return None
 
     def new_link(self, framing: Framing, side: Side, peer: str = "") -> Link:
-        """Return the link of a connection that is about to be there: then ``connected`` is called with it. A session
-        may call others and be called, so it numbers its links itself.
-        """
+        """Return the link of a connection to come. Sessions number them, because they may call and be called."""
         self._links += 1
         return Link(self._links, framing, self.changed, side, peer, counts=self.counts)
 

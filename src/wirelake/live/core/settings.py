@@ -31,7 +31,6 @@ _NAMES: dict[Any, str] = {
     tuple[str, ...]: "a list of texts",
     dict[str, str]: "a table of texts",
 }
-"""The kinds of values that there are."""
 
 
 class SettingsError(ValueError):
@@ -46,7 +45,6 @@ def rules(*, among: tuple[str, ...] = (), least: float = 0, without: tuple[str, 
 
 
 def setting(default: Any, **allowed: Any) -> Any:
-    """A field of settings."""
     return dataclasses.field(default=default, metadata=rules(**allowed))
 
 

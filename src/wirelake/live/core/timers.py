@@ -1,6 +1,4 @@
-"""Times at which something is due, and requests that wait until then. Putting a time off, as every message does for its
-sender, costs next to nothing.
-"""
+"""Times at which something is due, and requests that wait until then. Putting a time off costs next to nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +12,6 @@ _SLACK = 64
 
 
 def earliest(*times: float | None) -> float | None:
-    """Return the first of these times; None if there is none."""
     return min((when for when in times if when is not None), default=None)
 
 

@@ -154,7 +154,6 @@ class Client(ABC, Generic[M, Q]):
         await self.close()
 
     async def open(self) -> None:
-        """Connect, once."""
         await self._connection.open()
 
     async def close(self) -> None:
@@ -178,7 +177,6 @@ class Client(ABC, Generic[M, Q]):
         self._open.clear()
 
     def _over(self, error: LiveError) -> None:
-        """It is lost for good, or closed."""
         self._lost(error.detail)
         end = None if self._connection.is_closing else error
         for subscription in self._subscriptions:
@@ -208,16 +206,14 @@ class Client(ABC, Generic[M, Q]):
                 cancel(token)
             self._connection.flow.settle()
 
-    def _settle(self, token: Token, result: Any = None, error: Exception | None = None) -> bool:
-        """The answer has come; whether somebody waited for it."""
+    def _settle(self, token: Token, result: Any = None, error: Exception | None = None) -> None:
+        """The answer has come; perhaps nobody waits for it any more."""
         future = self._open.pop(token, None)
-        if future is None or future.done():
-            return False
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-        return True
+        if future is not None and not future.done():
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
 
     def subscribe(self, *patterns: str, limit: int = MOST, overflow: str = "wait") -> Subscription[M]:
         """Subscribe to topics or patterns, from the beginning of the ``async with`` block to its end."""
@@ -320,26 +316,22 @@ class Client(ABC, Generic[M, Q]):
 
 
 class Opening(AbstractAsyncContextManager[ClientT], Awaitable[ClientT], Generic[ClientT]):
-    """A client to be: ``async with connect(…) as client`` closes it in the end, ``client = await connect(…)`` does
-    not.
-    """
+    """A client to be: ``async with connect(…) as client`` closes it, ``client = await connect(…)`` leaves it open."""
 
     def __init__(self, make: Callable[[], ClientT]) -> None:
         self._make = make
-        self._client: ClientT | None = None
+        self._client: ClientT
 
     def __await__(self) -> Generator[Any, Any, ClientT]:
         return self.__aenter__().__await__()
 
     async def __aenter__(self) -> ClientT:
-        client = self._make()
-        await client.open()
-        self._client = client
-        return client
+        self._client = self._make()
+        await self._client.open()
+        return self._client
 
     async def __aexit__(self, *_: object) -> None:
-        if self._client is not None:
-            await self._client.close()
+        await self._client.close()
 
 
 def dial(

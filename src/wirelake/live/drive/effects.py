@@ -47,7 +47,6 @@ class Effects:
         self.writer: Writer | None = None
         self.authenticate: Function | None = None
         self._endpoint = endpoint
-        self._session = endpoint.session
         self._loop = endpoint.loop
         self._open: dict[Effect, asyncio.Future[Any] | Future[Any] | None] = {}
         self._complete: asyncio.Event | None = None
@@ -59,8 +58,7 @@ class Effects:
         """The same object each time: the writer collects what is finished by it."""
 
     def begin(self) -> None:
-        """Begin with all that the session wants."""
-        wanted = self._session.effects
+        wanted = self._endpoint.session.effects
         only = wanted[0] if len(wanted) == 1 else None
         if type(only) is Store and self.writer is not None and not self._is_closed:
             wanted.clear()  # nearly every time, where messages are stored
@@ -155,7 +153,6 @@ class Effects:
             self._coroutines.cancel(effect)
 
     def _finish(self, ended: Sequence[tuple[Effect, Result]]) -> None:
-        """Tell the session, then do what it leaves."""
         now = self._loop.time()
         complete, outstanding = self._endpoint.complete, self._open
         for effect, result in ended:
@@ -182,9 +179,8 @@ class Effects:
         for effect in list(self._open):
             if not isinstance(effect, Store):
                 self._cancel(effect)
-        is_complete = await self.drain(CANCEL_SECONDS)
-        while not is_complete and any(isinstance(effect, Store) for effect in self._open):
-            is_complete = await self.drain(CANCEL_SECONDS)
+        while not await self.drain(CANCEL_SECONDS) and any(isinstance(effect, Store) for effect in self._open):
+            pass
         self._finish([(effect, Cancelled()) for effect in self._open])
         for threads in self._threads.values():
             threads.shutdown(wait=False, cancel_futures=True)

@@ -43,9 +43,7 @@ class Pages:
         return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=MAX_HEAD), self._serve)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request; then the client has some time to read the response and to close. When too many take their time,
-        the oldest gives way.
-        """
+        """Reply to one request, then give the client time to read. When too many take theirs, the oldest gives way."""
         if len(self._open) >= MAX_CONNECTIONS:
             oldest = next(iter(self._open))
             del self._open[oldest]

@@ -20,9 +20,7 @@ from .websocket import ServerWebSocketPipe, WebSocketFraming
 
 
 class Server:
-    """One session on any number of listeners. ``max_message``: the longest message that a client may send over
-    WebSocket.
-    """
+    """One session on any number of listeners. ``max_message`` bounds what a client may send over WebSocket."""
 
     def __init__(
         self,
@@ -118,7 +116,6 @@ class Server:
                 await asyncio.wait_for(listener.wait_closed(), 1.0)
 
     def cut(self) -> None:
-        """Ends all connections at once."""
         for pipe in list(self.endpoint.pipes.values()):
             pipe.abort()
 

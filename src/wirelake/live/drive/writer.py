@@ -123,7 +123,6 @@ class Writer:
         return results
 
     def _ended(self, batch: _Batch, results: Sequence[Result]) -> None:
-        """The thread has carried it out."""
         try:
             self._end(batch, results)
         finally:

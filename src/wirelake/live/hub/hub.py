@@ -292,9 +292,7 @@ def _collect_rarely() -> None:
 
 
 def _loop_factory(settings: HubSettings) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """That of uvloop if it is installed. With TLS it is not used: it reads from a connection before the handshake has
-    begun, and what it has read is lost.
-    """
+    """Return that of uvloop, if there is one, but not with TLS: what it reads before the handshake begins is lost."""
     has_tls = any({"tls", "wss"} & set(service.listeners) for service in settings.services.values())
     try:
         uvloop = None if has_tls else importlib.import_module("uvloop")

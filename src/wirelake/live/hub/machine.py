@@ -1,6 +1,4 @@
-"""What process and machine are doing, and what a hub does about it: newcomers are refused before memory runs short,
-and what is free goes back to the system.
-"""
+"""What process and machine do; before memory runs short the hub refuses newcomers, and it gives back what is free."""
 
 from __future__ import annotations
 
@@ -24,7 +22,6 @@ TRIM_BYTES = 64 << 20
 """Free memory is given back when the process has grown by so much since the last time, at most that often."""
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 FRESH_SECONDS = 0.5
-"""Numbers are not asked for more often."""
 
 
 class Machine:

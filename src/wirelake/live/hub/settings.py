@@ -27,8 +27,6 @@ FORMS = ("auto", "json", "text")
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A session to be served."""
-
     session: Session
     framing: Framing
     is_text: bool
@@ -64,7 +62,6 @@ class ServiceSettings(Limits):
 
     @property
     def listeners(self) -> dict[str, Address]:
-        """By transport."""
         return {name: address for name in TRANSPORTS if (address := getattr(self, name)) is not None}
 
     def serve(self, directory: Path) -> Served:

@@ -20,6 +20,7 @@ import msgspec
 from ...errors import EncodeError
 from ...protocols.mb import MAX_PAYLOAD, MAX_RECEIVED
 from ..core.errors import AnswerError, ConnectionFailed, ConnectionLost, Refused
+from ..core.events import Answered
 from ..core.log import log
 from ..drive.client import Client, Opening, dial
 from ..drive.connection import Dial, Reconnect, unpredictable
@@ -98,7 +99,7 @@ class MbClient(Client[Message, Request]):
                     self._asked(happened)
                 case Message(topic=topic, payload=payload):
                     self._deliver(topic, happened, len(payload))
-                case event.Answered(token, payload, error):
+                case Answered(token, payload, error):
                     self._settle(token, payload, error)
                 case event.Ready():
                     self._connection.ready()
@@ -187,7 +188,6 @@ class MbClient(Client[Message, Request]):
 
 
 def to_payload(value: Payload) -> bytes:
-    """What is sent for a value."""
     if isinstance(value, bytes):
         data = value
     elif isinstance(value, str):

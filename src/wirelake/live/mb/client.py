@@ -17,11 +17,12 @@ from ...errors import DecodeError, EncodeError, LimitExceeded, LocalProtocolErro
 from ...protocols.mb import MAX_PAYLOAD, MAX_TIMEOUT_MS, UUID4
 from ...protocols.mb.conduct import HEARTBEAT, INITIALIZE, REGISTER
 from ..core.errors import AnswerError, ConnectionLost, LiveError, RequestTimeout
+from ..core.events import Answered, Lost
 from ..core.link import Link
 from ..core.session import Session, World
 from ..core.timers import Requests, Timers, earliest
 from . import wire
-from .events import Answered, Event, Lost, Message, Ready, Refused, Request
+from .events import Event, Message, Ready, Refused, Request
 from .options import ClientOptions
 from .topics import is_valid_topic
 
@@ -122,9 +123,7 @@ class MbClient(Session):
         return self.answer(asked, wire.Fault(code, message, details).payload(wire.Clock(self.epoch, now)), now)
 
     def subscribe(self, pattern: str, now: float, action: str = wire.PUBLISH, priority: float = 0) -> str | None:
-        """Gives a token if the broker is asked now; else it will be when there is one, now and after each loss. With
-        the action request, for the requests on these topics.
-        """
+        """Return a token if the broker is asked now; it is asked again after each loss."""
         if not is_valid_topic(pattern, wildcards=True):
             raise EncodeError(f"{pattern!r} is not a valid topic or pattern", rule="topic", path="topic")
         if wire.plain_number(priority) is None:

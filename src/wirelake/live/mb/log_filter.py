@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import re2
 
 MAX_LENGTH = 1000
-"""How long an expression may be."""
 MAX_STEPS = 250
 """How large an expression may be as RE2 counts it, repetitions written out."""
 MAX_TEXT = 400

@@ -246,7 +246,6 @@ class MbBroker(Session):
             self.log.write("error", "ConnectionManager", f"[{fault.code}] {fault.text}", service, error=error)
 
     def _spend(self, service: Service, head: Head) -> None:
-        """Counts against the limits of this second."""
         if head.action not in (PUBLISH, REQUEST) or head.name == HEARTBEAT:
             return
         limits, spent = self.options, self.spent

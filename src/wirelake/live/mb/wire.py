@@ -274,7 +274,6 @@ class Clock:
         return self._stamp
 
     def shown(self, then: float) -> str:
-        """The time of day of another time."""
         return timestamp(self.epoch + then)
 
 

@@ -62,7 +62,6 @@ class Proxy:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
         return len(self._pairs)
 
     async def start(self) -> None:
@@ -119,8 +118,8 @@ class _Pair:
         self.client = _Side(self, TO_SERVER)
         self.server = _Side(self, TO_CLIENT)
         self.client.other, self.server.other = self.server, self.client
-        self.number: int | None = None
-        """That of the recording, while there is one."""
+        self.number = -1
+        """That of the recording, once there is one."""
         self._connecting: asyncio.Task[None] | None = None
         self._was_reset = False
     def accepted(self) -> None:
@@ -185,7 +184,7 @@ class _Pair:
 
     def _over(self) -> None:
         self.proxy._pairs.discard(self)
-        if self.number is not None:
+        if self.number >= 0:
             how = "reset" if self._was_reset else "closed"
             self.proxy.counts["resets"] += self._was_reset
             self.proxy.recorder.closed(self.number, how)

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-
 from ...capture.write.tap import Address, TapWriter
 from ..core.log import log
 from ..drive.endpoint import TO_CLIENT, TO_SERVER
@@ -97,7 +96,6 @@ class Recorder:
 
     @property
     def paths(self) -> list[Path]:
-        """The files so far."""
         return self._writer.paths
 
     def opened(self, client: Address, server: Address, protocol: str | None = None) -> int:
@@ -230,6 +228,7 @@ class Recorder:
             if self._is_on():
                 self._see_that_file_is_there()
                 self.tell_time(asyncio.get_running_loop().time())
+
     def _see_that_file_is_there(self) -> None:
         """A file that somebody removes takes records and keeps none: then another one is begun."""
         path = self._writer.path
