@@ -21,7 +21,6 @@ from ..core.effects import Authenticate, Call, Cancel, Cancelled, Dial, Done, Ef
 from ..core.errors import ConnectionFailed
 from ..core.link import Link
 from ..core.session import CLIENT
-from .coroutines import Coroutines
 from .failures import explain
 from .pipe import Pipe
 from .writer import Finish, Writer
@@ -53,7 +52,6 @@ class Effects:
         self._is_closed = False
         self._threads: dict[type[Effect], ThreadPoolExecutor] = {}
         self._ended_now: list[tuple[Effect, Result]] = []
-        self._coroutines = Coroutines(self._loop, self._ended)
         self._stored: Finish = self._finish
         """The same object each time: the writer collects what is finished by it."""
 
@@ -101,8 +99,7 @@ class Effects:
 
     def _call(self, effect: Effect, function: Function, argument: Any) -> None:
         if _is_coroutine_function(function):
-            self._coroutines.start(effect, function(argument))
-            return
+            return self._start(effect, function(argument))
         kind = type(effect)
         if kind not in self._threads:
             self._threads[kind] = ThreadPoolExecutor(THREADS, f"wirelake-{kind.__name__.lower()}")
@@ -149,8 +146,6 @@ class Effects:
             self.writer.cancel(effect)
         elif (future := self._open.get(effect)) is not None:
             future.cancel()
-        else:
-            self._coroutines.cancel(effect)
 
     def _finish(self, ended: Sequence[tuple[Effect, Result]]) -> None:
         now = self._loop.time()
