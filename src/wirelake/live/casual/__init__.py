@@ -4,7 +4,9 @@ first use.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .. import lazily
 
 if TYPE_CHECKING:
     from .api import (
@@ -37,10 +39,4 @@ __all__ = [
     "connect",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import api
-
-    return getattr(api, name)
+__getattr__ = lazily(__name__, __all__)

@@ -10,26 +10,14 @@ from msgspec.structs import replace
 from ...codec.subscriptions import Subscriptions
 from ...errors import EncodeError
 from ..core.link import Framing
+from . import wire
 from .connection import Connection
 from .data import Keys, Message, names, payloads
 from .groups import Pool
 from .images import IMAGE_TOPICS, BadImage, Images, asked_topics, refused_topics
 from .options import CedaServerOptions
 from .records import is_record
-from .wire import (
-    CEDA4_WS,
-    GROUP_PUB,
-    JAVA_NAME_BYTES,
-    MAX_PAYLOAD,
-    P2P,
-    PUBLISH,
-    REPLY,
-    REQUEST,
-    TOPICS,
-    dialect_of,
-    is_pattern,
-    is_stream,
-)  # fmt: skip
+from .wire import CEDA4_WS, GROUP_PUB, JAVA_NAME_BYTES, P2P, PUBLISH, REPLY, REQUEST, is_pattern, is_stream
 
 if TYPE_CHECKING:
     from .server import CedaServer
@@ -45,7 +33,7 @@ LOGIN_TOPIC = "API.ATS.LOGIN"
 """A client's data message on this topic is a login."""
 SPECIAL = (LOGIN_TOPIC, *IMAGE_TOPICS)
 """Topics whose messages have to be looked at."""
-MAX_FORWARDED = MAX_PAYLOAD[CEDA4_WS]
+MAX_FORWARDED = wire.MAX_PAYLOAD[CEDA4_WS]
 """A payload up to here can be written to everybody."""
 
 
@@ -63,7 +51,7 @@ class Broker:
         self._called: dict[str, dict[Connection, None]] = {}
         self.pool = Pool()
         self.connections: dict[int, Connection] = {}
-        self.subscriptions: Subscriptions[Connection] = Subscriptions(TOPICS, options.strict_topics)
+        self.subscriptions: Subscriptions[Connection] = Subscriptions(wire.TOPICS, options.strict_topics)
         self.images = Images(limits.images, limits.image_bytes, session.counts)
 
     def enter(self, connection: Connection) -> None:
@@ -171,8 +159,8 @@ class Broker:
                 wires = [framing.wrap(payload) for payload in run]
                 if is_stream(framing) and len(wires) > 1:
                     wires = [b"".join(wires)]
-            for wire in wires:
-                link.send(wire)
+            for written in wires:
+                link.send(written)
             target.spoke = now
         self._counts["published"] += len(run)
         self._counts["delivered"] += len(run) * len(readers)
@@ -357,8 +345,8 @@ class Broker:
             if wires is None:
                 wires = framed[link.framing] = self._wires(message, link.framing, payload)
             if wires:
-                for wire in wires:
-                    link.send(wire)
+                for written in wires:
+                    link.send(written)
                 target.spoke = now
                 self._counts["delivered"] += 1
                 self.bound(target)
@@ -367,7 +355,7 @@ class Broker:
         """Nothing if this message cannot be written in the dialect of these frames, or not be read: of a name that is
         too long, deployed readers lose everything that came with it.
         """
-        dialect, key = dialect_of(framing), ""
+        dialect, key = wire.dialect_of(framing), ""
         try:
             if message.blob is not None and message.code in (PUBLISH, GROUP_PUB) and dialect == CEDA4_WS:
                 key = self._keys.next(message.topic)

@@ -244,12 +244,6 @@ class CedaClient(Session):
                 return False
         return True
 
-    def _entered(self, now: float) -> None:
-        for image in (True, False):
-            self._subscribe(list(self._subscriptions.of.get(image, ())), image)
-        for wanted in self._image_requests:
-            self._ask_image(wanted, now)
-
     def _data(self, talk: Conversation, payload: bytes, now: float) -> None:
         message = talk.read(payload)
         if message is None:
@@ -390,7 +384,10 @@ class CedaClient(Session):
         number = values.get(6)
         talk.number = number if isinstance(number, int) and 0 <= number <= UNASSIGNED else UNASSIGNED
         self.events.append(Ready(talk.number))
-        self._entered(now)
+        for image in (True, False):
+            self._subscribe(list(self._subscriptions.of.get(image, ())), image)
+        for wanted in self._image_requests:
+            self._ask_image(wanted, now)
 
     def _say(self, talk: Conversation, payload: bytes) -> None:
         wire.check_sendable(payload, wire.dialect_of(talk.link.framing))

@@ -167,7 +167,8 @@ class Logins:
 
     def _recent(self, connection: Connection, now: float, *more: float) -> list[float]:
         """When logins of its address failed lately, as many as matter, with what is to be remembered too."""
-        address, most = _address(connection), self._options.login_failures
+        peer, most = connection.link.peer, self._options.login_failures
+        address = peer.rpartition(":")[0] or peer
         recent = [when for when in self._failures.pop(address, ()) if when > now - MINUTE]
         recent = [*recent, *more][-most:] if most else []
         if recent:
@@ -175,8 +176,3 @@ class Logins:
         if len(self._failures) > MOST_ADDRESSES:
             del self._failures[next(iter(self._failures))]
         return recent
-
-
-def _address(connection: Connection) -> str:
-    peer = connection.link.peer
-    return peer.rpartition(":")[0] or peer

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ...protocols.ceda import MAX_PAYLOAD
 from ..drive.connection import unpredictable
 from ..hub.settings import Served, ServiceSettings
 from ..hub.users import open_gate
 from .options import CedaServerOptions
 from .server import CedaServer
-
-MAX_MESSAGE = 0xFFFF
-"""Bytes of the longest payload of CEDA."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +34,7 @@ class CedaSettings(ServiceSettings):
     def serve(self, directory: Path) -> Served:
         gate = open_gate(self.users, self.users_file, self.authenticator, directory)
         server = CedaServer(self.options, chance=unpredictable())
-        return Served(server, self.options.framing, False, MAX_MESSAGE, gate)
+        return Served(server, self.options.framing, False, MAX_PAYLOAD, gate)
 
 
 SERVICE = CedaSettings

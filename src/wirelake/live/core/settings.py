@@ -152,11 +152,5 @@ class Reader:
 
 
 def _shown(value: Any) -> str:
-    match value:
-        case dict():
-            return "a table"
-        case list():
-            return "a list"
-        case bool():
-            return "true" if value else "false"
-    return repr(value)
+    words = {dict: "a table", list: "a list", bool: str(value).lower()}
+    return words.get(type(value)) or repr(value)

@@ -38,7 +38,8 @@ class Timers(Generic[Key]):
     @property
     def deadline(self) -> float | None:
         """When to look next; it may be that nothing is due then."""
-        self._settle()
+        while self._heap and self._heap[0][2] not in self._times:
+            heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def due(self, now: float) -> list[Key]:
@@ -57,19 +58,9 @@ class Timers(Generic[Key]):
     def _push(self, key: Key, when: float) -> None:
         self._count += 1
         heapq.heappush(self._heap, (when, self._count, key))
-        if len(self._heap) > _SLACK + 4 * len(self._times):
-            self._clean()
-
-    def _clean(self) -> None:
-        """Keeps only what is wanted: keys that came and were dropped long before their time would pile up."""
-        wanted = enumerate(self._times.items())
-        self._heap = [(when, number, key) for number, (key, when) in wanted]
-        heapq.heapify(self._heap)
-
-    def _settle(self) -> None:
-        """Drops what is at the front and was dropped since."""
-        while self._heap and self._heap[0][2] not in self._times:
-            heapq.heappop(self._heap)
+        if len(self._heap) > _SLACK + 4 * len(self._times):  # keys that are dropped long before their time pile up
+            self._heap = [(wanted, number, one) for number, (one, wanted) in enumerate(self._times.items())]
+            heapq.heapify(self._heap)
 
 
 class Requests(Generic[Key, What]):

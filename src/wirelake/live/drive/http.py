@@ -50,8 +50,11 @@ class Pages:
             oldest.transport.abort()
         self._open[writer] = None
         try:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                head = await self._head(reader)
+            try:
+                async with asyncio.timeout(REQUEST_SECONDS):
+                    head = (await reader.readuntil(END))[: -len(END)]
+            except asyncio.LimitOverrunError:
+                head = bytes(MAX_HEAD + 1)  # more than ``respond`` takes
             writer.write(self.respond(head))
             writer.write_eof()
             async with asyncio.timeout(RESPONSE_SECONDS):
@@ -62,12 +65,6 @@ class Pages:
         finally:
             self._open.pop(writer, None)
             writer.transport.abort()
-
-    async def _head(self, reader: asyncio.StreamReader) -> bytes:
-        try:
-            return (await reader.readuntil(END))[: -len(END)]
-        except asyncio.LimitOverrunError:
-            return bytes(MAX_HEAD + 1)  # more than ``respond`` takes
 
     def respond(self, head: bytes) -> bytes:
         request: Request | None = None

@@ -40,30 +40,24 @@ class Machine:
         now = time.monotonic()
         if now - self._asked >= FRESH_SECONDS:
             self._asked = now
-            self._found = {**self._of_process(now), **_of_system()}
+            self._found = self._ask(now)
         return dict(self._found)
 
-    def _of_process(self, now: float) -> dict[str, float]:
-        memory = self._process.memory_info().rss
+    def _ask(self, now: float) -> dict[str, float]:
+        memory, ours = psutil.virtual_memory(), self._process.memory_info().rss
+        used = memory.total - memory.available
+        cores = enumerate(psutil.cpu_percent(percpu=True))
         return {
             "process.cpu.percent": min(self._process.cpu_percent() / 100 / (os.cpu_count() or 1), 1.0),
-            "process.memory.bytes": memory,
-            "process.memory.percent": memory / psutil.virtual_memory().total,
+            "process.memory.bytes": ours,
+            "process.memory.percent": ours / memory.total,
             "process.uptime": now - self._started,
+            "system.cpu.percent": psutil.cpu_percent() / 100,
+            **{f"system.cpu.{{core:{number}}}.percent": share / 100 for number, share in cores},
+            "system.memory.bytes": used,
+            "system.memory.percent": used / memory.total,
+            "system.uptime": time.time() - psutil.boot_time(),
         }
-
-
-def _of_system() -> dict[str, float]:
-    memory = psutil.virtual_memory()
-    used = memory.total - memory.available
-    cores = enumerate(psutil.cpu_percent(percpu=True))
-    return {
-        "system.cpu.percent": psutil.cpu_percent() / 100,
-        **{f"system.cpu.{{core:{number}}}.percent": share / 100 for number, share in cores},
-        "system.memory.bytes": used,
-        "system.memory.percent": used / memory.total,
-        "system.uptime": time.time() - psutil.boot_time(),
-    }
 
 
 def raise_file_limit() -> int:

@@ -37,8 +37,6 @@ Payload = Any
 RECONNECT = Reconnect(seconds=1.0, most_seconds=30.0)
 GRACE_SECONDS = 0.5
 """How much longer than the time-out we wait for the broker to tell of it."""
-INTERNAL_ERROR = "INTERNAL_ERROR"
-SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
 
 
 class MbClient(Client[Message, Request]):
@@ -173,7 +171,7 @@ class MbClient(Client[Message, Request]):
         if responder is not None:
             responder.take(asked, len(asked.payload))
         else:
-            self._answer(asked, None, AnswerError(SERVICE_UNAVAILABLE, "this service does not answer that any more"))
+            self._answer(asked, None, AnswerError("SERVICE_UNAVAILABLE", "this service does not answer that any more"))
 
     def _answer(self, asked: Request, result: Any, error: Exception | None) -> None:
         if error is None:
@@ -182,7 +180,7 @@ class MbClient(Client[Message, Request]):
             return
         if not isinstance(error, AnswerError):
             log.error("a handler failed", exc_info=error, topic=asked.topic)
-            error = AnswerError(INTERNAL_ERROR, f"the handler failed: {type(error).__name__}: {error}"[:1000])
+            error = AnswerError("INTERNAL_ERROR", f"the handler failed: {type(error).__name__}: {error}"[:1000])
         code, message, details = error.code, error.message or error.code, error.details
         self._connection.do(lambda now: self._session.answer_error(asked, code, message, now, details))
 
@@ -195,17 +193,13 @@ def to_payload(value: Payload) -> bytes:
     elif isinstance(value, bytearray | memoryview):
         data = bytes(value)
     else:
-        data = _to_json(value)
+        try:
+            data = msgspec.json.encode(value)
+        except (TypeError, ValueError, RecursionError, OverflowError) as error:
+            raise EncodeError(f"cannot be written as JSON: {error}", rule="payload_json", path="payload") from None
     if len(data) > MAX_PAYLOAD:
         raise EncodeError(f"{len(data)} bytes, at most {MAX_PAYLOAD}", rule="payload_too_large", path="payload")
     return data
-
-
-def _to_json(value: Any) -> bytes:
-    try:
-        return msgspec.json.encode(value)
-    except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise EncodeError(f"cannot be written as JSON: {error}", rule="payload_json", path="payload") from None
 
 
 def connect(

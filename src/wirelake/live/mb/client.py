@@ -30,9 +30,6 @@ _SILENCE = "silence"
 """A timer that belongs to no id."""
 _is_id = re.compile(UUID4).fullmatch
 
-Kind = tuple[str, str]
-"""Action and pattern of a subscription."""
-
 
 @dataclass(slots=True)
 class Call:
@@ -61,7 +58,8 @@ class MbClient(Session):
         self._fronts = wire.Fronts()
         self._calls: Requests[str, Call] = Requests()
         """By id."""
-        self._wanted: dict[Kind, float] = {}
+        self._wanted: dict[tuple[str, str], float] = {}
+        """Priorities of subscriptions, by action and pattern."""
         self._introducing: set[str] = set()
         """Calls of our own, which the application is not told of."""
         self._heartbeat: str | None = None

@@ -26,10 +26,6 @@ class Block:
     keys: list[str]
     text: bytes = b""
 
-    @property
-    def last(self) -> str:
-        return self.keys[-1]
-
 
 class Listing:
     """By topic, then action: that is how a key begins."""
@@ -97,4 +93,4 @@ class Listing:
 
     def _place(self, key: str) -> int:
         """The block that has the key, or would have it."""
-        return bisect_left(self._blocks, key, key=lambda block: block.last)
+        return bisect_left(self._blocks, key, key=lambda block: block.keys[-1])

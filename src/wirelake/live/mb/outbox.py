@@ -13,7 +13,7 @@ from ...codec.content import json_line
 from ...protocols.mb.conduct import AUDIT
 from ..core.link import Framing
 from .connection import Service
-from .wire import LF, MAX_HEADS, MB_TCP, VERSION, Clock, Fault, Head, Ids, pack_size
+from .wire import LF, MAX_HEADS, MB_TCP, VERSION, Clock, Fault, Head, Ids, Parsed, pack_size
 
 _COPY = f"publish:{AUDIT}:{VERSION}\n".encode()
 
@@ -71,16 +71,9 @@ class Outbox:
                 self._sent(service, header, tail[1:], masked)
         return is_sent
 
-    def received(
-        self,
-        service: Service,
-        head: Head,
-        rid: bytes | None,
-        parent: bytes | None,
-        timeout: int | None,
-        payload: bytes,
-    ) -> None:
+    def received(self, service: Service, parsed: Parsed, payload: bytes) -> None:
         """Copy a message that came."""
+        head, rid, parent, timeout, _ = parsed
         ids = b'","requestId":"%b' % rid if rid is not None else b""
         if parent is not None:
             ids += b'","parentRequestId":"' + parent

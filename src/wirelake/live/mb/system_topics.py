@@ -129,7 +129,7 @@ class SystemTopics:
             raise Fault("SERVICE_UNAVAILABLE", f"there is no service {wanted}")
         found: list[dict[str, Any]] = [{"action": PUBLISH, "topic": topic} for topic in one.topics[PUBLISH]]
         found += [{"action": REQUEST, "topic": topic, "priority": n} for topic, n in one.topics[REQUEST].items()]
-        found.sort(key=_topic_then_action)
+        found.sort(key=lambda entry: (entry["topic"], entry["action"]))
         return write_json({"subscriptions": found})
 
     def _subscribe(self, service: Service, args: Args) -> bytes:
@@ -218,7 +218,3 @@ def invalid(text: str, args: Args, *names: str) -> Fault:
 
 def utf16_length(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-def _topic_then_action(entry: dict[str, Any]) -> tuple[str, str]:
-    return entry["topic"], entry["action"]

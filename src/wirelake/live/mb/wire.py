@@ -282,7 +282,11 @@ def read_error(payload: bytes) -> LiveError | None:
     is_marked = payload.startswith(ERROR_PREFIX)
     if not is_marked and b'"error"' not in payload:
         return None
-    found = _object(payload[len(ERROR_PREFIX) :] if is_marked else payload)
+    try:
+        found = read_json(payload[len(ERROR_PREFIX) :] if is_marked else payload)
+    except DecodeError:
+        found = None
+    found = found if isinstance(found, dict) else {}
     if is_marked:
         if not all(found.get(key) for key in ("code", "message", "timestamp")):
             return AnswerError("MALFORMED_MESSAGE", "what follows error: is no error object")
@@ -294,11 +298,3 @@ def read_error(payload: bytes) -> LiveError | None:
     if code == "TIMEOUT":
         return RequestTimeout(f"no answer in time: {message}")
     return AnswerError(code, message, found.get("details"))
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    try:
-        found = read_json(data)
-    except DecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
