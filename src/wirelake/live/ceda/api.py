@@ -155,19 +155,13 @@ class CedaClient(Client[Message, Message]):
     async def _subscribe(self, patterns: tuple[str, ...], image: bool = False, image_from: str | None = None) -> None:
         await self._connection.usable()
         if image_from is not None:
-            await self._request_image(patterns, image_from)
+            asked = self._connection.do(lambda now: self._session.request_image(patterns, now, server_id=image_from))
+            refused = refused_topics(await self._answer_to(asked, self._session.forget))
+            if set(patterns) <= set(refused):
+                raise Refused(f"the service refused {', '.join(patterns)}")
             return
         self._connection.do(lambda now: self._session.subscribe(patterns, now, image=image))
-        await self._read_by_server()
-
-    async def _request_image(self, topics: tuple[str, ...], service: str) -> None:
-        token = self._connection.do(lambda now: self._session.request_image(topics, now, server_id=service))
-        refused = refused_topics(await self._answer_to(token, self._session.forget))
-        if set(topics) <= set(refused):
-            raise Refused(f"the service refused {', '.join(topics)}")
-
-    async def _read_by_server(self) -> None:
-        """Servers do not answer subscriptions, but heartbeats, and everything in turn: so we know when it holds."""
+        # Servers do not answer subscriptions, but heartbeats, and everything in turn: so we know when it holds.
         token = self._connection.do(self._session.beat)
         with suppress(TimeoutError, ConnectionLost):
             async with asyncio.timeout(ECHO_SECONDS):

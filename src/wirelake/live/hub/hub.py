@@ -79,7 +79,6 @@ class Hub:
         self._tasks: list[asyncio.Task[None]] = []
         self._pages: Pages | None = None
         self._stopped: asyncio.Event
-        self._cut: asyncio.Event
 
     async def __aenter__(self) -> Hub:
         await self.start()
@@ -90,7 +89,7 @@ class Hub:
 
     async def start(self) -> None:
         """Listens everywhere, or nowhere: HubError says why."""
-        self._stopped, self._cut = asyncio.Event(), asyncio.Event()
+        self._stopped = asyncio.Event()
         self.started = time.time()
         self.lag = LagMeter()
         self.memory = MemoryGuard(
@@ -214,7 +213,8 @@ class Hub:
     def stop(self) -> None:
         """To be ended: everybody may finish. Said twice: at once."""
         if self._stopped.is_set():
-            self._cut.set()
+            for server in self.servers.values():
+                server.cut()
         self._stopped.set()
 
     def reload(self) -> None:
@@ -241,9 +241,7 @@ class Hub:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        cutting = asyncio.create_task(self._cut_when_asked())
         await asyncio.gather(*(server.close(seconds) for server in self.servers.values()))
-        cutting.cancel()
         for server in self.servers.values():
             if server.endpoint.effects.writer is not None:
                 await server.endpoint.effects.writer.close()
@@ -252,11 +250,6 @@ class Hub:
         if self.recorder is not None:
             self.recorder.end()
         await asyncio.sleep(0)
-
-    async def _cut_when_asked(self) -> None:
-        await self._cut.wait()
-        for server in self.servers.values():
-            server.cut()
 
 
 def serve(settings: HubSettings, on_ready: Callable[[Hub], Any]) -> None:

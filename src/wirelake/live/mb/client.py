@@ -55,7 +55,6 @@ class MbClient(Session):
         self._timers: Timers[str] = Timers()
         self._frames = QuickFrames(wire.TO_CLIENT)
         self._heads = wire.Heads()
-        self._fronts = wire.Fronts()
         self._calls: Requests[str, Call] = Requests()
         """By id."""
         self._wanted: dict[tuple[str, str], float] = {}
@@ -81,7 +80,7 @@ class MbClient(Session):
         parent: str | None = None,
     ) -> str | None:
         """With ``confirm`` an Answered event will tell whether somebody got it."""
-        front = self._fronts.get(wire.PUBLISH, topic, version)
+        front = wire.front(wire.PUBLISH, topic, version)
         self._check(payload, parent, expects=confirm)
         token = self._begin(Call(topic), now) if confirm else None
         self._say(wire.add_ids(front, token, parent), payload, now)
@@ -99,7 +98,7 @@ class MbClient(Session):
         """An Answered event will tell the response, or the error."""
         if timeout_ms is not None and not 1 <= timeout_ms <= MAX_TIMEOUT_MS:
             raise EncodeError(f"{timeout_ms} is not from 1 to {MAX_TIMEOUT_MS}", rule="timeout", path="timeout")
-        front = self._fronts.get(wire.REQUEST, topic, version)
+        front = wire.front(wire.REQUEST, topic, version)
         self._check(payload, parent, expects=True)
         token = self._begin(Call(topic), now, timeout_ms)
         self._say(wire.add_ids(front, token, parent, timeout_ms), payload, now)
@@ -111,9 +110,9 @@ class MbClient(Session):
             return False
         self._check(payload)
         try:
-            front = self._fronts.get(wire.RESPONSE, asked.topic, asked.version)
+            front = wire.front(wire.RESPONSE, asked.topic, asked.version)
         except EncodeError:  # a version that only some brokers accept
-            front = self._fronts.get(wire.RESPONSE, asked.topic)
+            front = wire.front(wire.RESPONSE, asked.topic)
         self._say(wire.add_ids(front, asked.id), payload, now)
         return True
 
@@ -224,7 +223,7 @@ class MbClient(Session):
         if now >= self._sent_at + self.options.heartbeat_seconds and self._heartbeat is None:
             token = self._heartbeat = self._ids.take().decode()
             self._timers.set(token, now + self.options.answer_seconds)
-            self._say(wire.add_ids(self._fronts.get(wire.REQUEST, HEARTBEAT), token), b"{}", now)
+            self._say(wire.add_ids(wire.front(wire.REQUEST, HEARTBEAT), token), b"{}", now)
         later = self._sent_at if self._sent_at + self.options.heartbeat_seconds > now else now
         self._timers.set(_SILENCE, later + self.options.heartbeat_seconds)
 
@@ -250,7 +249,7 @@ class MbClient(Session):
 
     def _ask(self, call: Call, args: dict[str, Any], now: float) -> str:
         token = self._begin(call, now)
-        self._say(wire.add_ids(self._fronts.get(wire.REQUEST, call.topic), token), wire.write_json(args), now)
+        self._say(wire.add_ids(wire.front(wire.REQUEST, call.topic), token), wire.write_json(args), now)
         return token
 
     def _begin(self, call: Call, now: float, timeout_ms: int | None = None) -> str:
@@ -313,7 +312,7 @@ class MbClient(Session):
         elif head.action == wire.RESPONSE:
             self._take_response(head, rid, payload)
         elif head.name == HEARTBEAT:
-            self._say(wire.add_ids(self._fronts.get(wire.RESPONSE, HEARTBEAT), rid or None), b"{}", now)
+            self._say(wire.add_ids(wire.front(wire.RESPONSE, HEARTBEAT), rid or None), b"{}", now)
         elif rid is not None:
             self.events.append(Request(head.topic, payload, head.version, rid, self._connections))
         else:

@@ -7,7 +7,8 @@ Each message costs two copies or more, so they are put together from bytes that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 
 from ...codec.content import json_line
 from ...protocols.mb.conduct import AUDIT
@@ -30,7 +31,6 @@ class Outbox:
     timeout_ms: int
     overflow: Callable[[Service], None]
     auditors: tuple[Service, ...] = ()
-    _fronts: dict[bytes, bytes] = field(default_factory=dict)
     _last: tuple[bytes, bytes] = (b"", b'""')
     """The last payload, and as JSON: what comes in mostly goes out next."""
 
@@ -79,8 +79,7 @@ class Outbox:
             ids += b'","parentRequestId":"' + parent
         ids += b'"' if timeout is None else b'","timeout":%d' % timeout
         limit = b"%d" % (self.timeout_ms if timeout is None else timeout)
-        front = self._fronts.get(head.forward) or self._front(head.forward)
-        message = (b'","message":{"header":{', front, ids, b'},"payload":', self._shown(payload), b"}}")
+        message = (b'","message":{"header":{', _front(head.forward), ids, b'},"payload":', self._shown(payload), b"}}")
         stamp, sender = self.clock.stamp, service.id.encode()
         self._copy(b"".join((_COPY, b'{"timestamp":"', stamp, b'","timeout":', limit, b',"from":"', sender, *message)))
 
@@ -90,22 +89,9 @@ class Outbox:
             key, ids = header[:-36], b'","requestId":"%b"' % header[-36:]
         else:
             key, ids = header + b":", b'"'
-        front = self._fronts.get(key) or self._front(key)
         end = b"}}" if masked is None else b'},"maskedId":"%b"}' % masked
-        message = (b'","message":{"header":{', front, ids, b'},"payload":', self._shown(payload), end)
+        message = (b'","message":{"header":{', _front(key), ids, b'},"payload":', self._shown(payload), end)
         self._copy(b"".join((_COPY, b'{"timestamp":"', self.clock.stamp, b'","to":"', service.id.encode(), *message)))
-
-    def _front(self, key: bytes) -> bytes:
-        """Action, topic and version as JSON, without the last quote; ``key`` is the header up to where the id is.
-
-        None of the three can have a character that JSON would escape.
-        """
-        if len(self._fronts) >= MAX_HEADS:
-            self._fronts.clear()
-        action, topic, version, _ = key.split(b":")
-        front = b'"action":"%b","topic":"%b","version":"%b' % (action, topic, version)
-        self._fronts[key] = front
-        return front
 
     def _shown(self, payload: bytes) -> bytes:
         last, shown = self._last
@@ -121,3 +107,12 @@ class Outbox:
             link.send(framed if link.framing is MB_TCP else link.framing.wrap(body))
             if link.unsent > self.max_unsent:
                 self.overflow(service)
+
+
+@lru_cache(maxsize=MAX_HEADS)
+def _front(key: bytes) -> bytes:
+    """Return action, topic and version as JSON, without the last quote; ``key`` is the header up to where the id is.
+
+    None of the three can have a character that JSON would escape.
+    """
+    return b'"action":"%b","topic":"%b","version":"%b' % tuple(key.split(b":")[:3])

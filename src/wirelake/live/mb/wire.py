@@ -10,6 +10,7 @@ import random
 import re
 import struct
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from ...codec import decode, encode
@@ -25,7 +26,7 @@ VERSION = "1.0.0"
 ERROR_PREFIX = b"error:"
 LF = b"\n"
 MAX_HEADS = 2048
-"""How many headers are remembered; then the memory starts anew."""
+"""How many headers are remembered."""
 
 TO_BROKER = layout(mb.PROTOCOL, framing="tcp", profile="strict")
 TO_CLIENT = layout(mb.PROTOCOL, framing="tcp", profile="upstream")
@@ -185,20 +186,11 @@ def add_ids(front: bytes, rid: str | None = None, parent: str | None = None, tim
     return b":".join(fields if timeout_ms is None else [*fields, b"%d" % timeout_ms])
 
 
-class Fronts:
-    """Action, topic and version as they are written, checked by the codec when they are used first."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str, str], bytes] = {}
-
-    def get(self, action: str, topic: str, version: str = VERSION) -> bytes:
-        found = self._known.get((action, topic, version))
-        if found is None:
-            encode(_CLASSES[action](topic=topic, version=version))
-            if len(self._known) >= MAX_HEADS:
-                self._known.clear()
-            found = self._known[action, topic, version] = f"{action}:{topic}:{version}".encode()
-        return found
+@lru_cache(maxsize=MAX_HEADS)
+def front(action: str, topic: str, version: str = VERSION) -> bytes:
+    """Return action, topic and version as they are written; EncodeError if the codec refuses them."""
+    encode(_CLASSES[action](topic=topic, version=version))
+    return f"{action}:{topic}:{version}".encode()
 
 
 class Ids:

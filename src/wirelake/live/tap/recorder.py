@@ -226,15 +226,11 @@ class Recorder:
         while True:
             await asyncio.sleep(TEND_SECONDS)
             if self._is_on():
-                self._see_that_file_is_there()
+                path = self._writer.path
+                if path is not None and not path.exists():  # it would take records, and keep none
+                    self._give_up_file()
+                    log.error(f"{path} was removed; another file is begun")
                 self.tell_time(asyncio.get_running_loop().time())
-
-    def _see_that_file_is_there(self) -> None:
-        """A file that somebody removes takes records and keeps none: then another one is begun."""
-        path = self._writer.path
-        if path is not None and not path.exists():
-            self._give_up_file()
-            log.error(f"{path} was removed; another file is begun")
 
     def tell_time(self, now: float) -> None:
         """Say in the capture that nothing came for a while, so that whoever waits for a reply knows that it is late.
