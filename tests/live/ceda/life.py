@@ -8,11 +8,11 @@ from typing import Any
 from tests.live.ceda.play import values
 from tests.live.lives import BODIES, Life, Player, language_of
 from tests.live.simulator import Node
+from wirelake.live.core.session import Answered, Lost
 from wirelake.codec.topics import match_topic
 from wirelake.live.ceda.client import CedaClient
 from wirelake.live.ceda.data import Blob
 from wirelake.live.ceda.events import Asked, Delivered, Refused, SubscriptionResult
-from wirelake.live.core.events import Answered, Lost
 from wirelake.live.ceda.logins import CedaLogin, LoginAttempt
 from wirelake.live.ceda.options import CedaClientOptions, CedaServerOptions
 from wirelake.live.ceda.server import CedaServer

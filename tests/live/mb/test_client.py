@@ -12,9 +12,9 @@ from tests.live.mb.play import EPOCH, MB_WS, UUID4, F, P, R, Said, Stage, frame,
 from wirelake.errors import EncodeError, LocalProtocolError
 from wirelake.live.core.errors import AnswerError, ConnectionLost, LiveError, RequestTimeout
 from wirelake.live.core.link import Link
+from wirelake.live.core.session import Answered, Lost
 from wirelake.live.mb.client import MbClient
 from wirelake.live.mb.events import Message, Ready, Refused, Request
-from wirelake.live.core.events import Answered, Lost
 from wirelake.live.mb.options import ClientOptions
 
 GREETING = "publish:system.initialize:1.0.0\n{}"

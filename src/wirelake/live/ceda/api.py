@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from ...protocols.ceda import MAX_PAYLOAD
 from ...spec.declare import Cell
 from ..core.errors import AnswerError, ConnectionLost, Refused
-from ..core.events import Answered
 from ..core.log import log
+from ..core.session import Answered
 from ..drive.client import Client, Opening, Subscription, dial
 from ..drive.connection import Dial, Reconnect, unpredictable
 from ..drive.inbox import MOST
@@ -112,7 +112,8 @@ class CedaClient(Client[Message, Message]):
         for happened in events:
             match happened:
                 case event.Asked(message=message):
-                    self._asked(replace(message, generation=self._connection.generation))
+                    asked = replace(message, generation=self._connection.generation)
+                    self.unclaimed += not self._hand_to_responder(asked, asked.topic, asked.size)
                 case event.Delivered(message=message):
                     self._deliver(message.topic, message, message.size)
                 case Answered(token, reply, error):
@@ -180,13 +181,6 @@ class CedaClient(Client[Message, Message]):
     def _unserve(self, pattern: str) -> None:
         if not any(pattern in subscription.patterns for subscription in self._subscriptions):
             self._connection.do(lambda now: self._session.unsubscribe([pattern], now))
-
-    def _asked(self, asked: Request) -> None:
-        responder = self._responder_for(asked.topic)
-        if responder is not None:
-            responder.take(asked, asked.size)
-        else:
-            self.unclaimed += 1
 
     def _answer(self, asked: Request, result: Any, error: Exception | None) -> None:
         record, blob = _answer_record(asked, result, error)

@@ -16,9 +16,8 @@ from ...codec.subscriptions import Subscriptions
 from ...errors import DecodeError, EncodeError, LocalProtocolError
 from ...protocols.ceda import UNASSIGNED
 from ..core.errors import AnswerError, ConnectionLost, LiveError, RequestTimeout
-from ..core.events import Answered, Lost
 from ..core.link import Link
-from ..core.session import CLIENT, SERVER, Session, World
+from ..core.session import CLIENT, SERVER, Answered, Lost, Session, World
 from ..core.timers import Requests, earliest
 from . import wire
 from .connection import LIFE_CYCLE, READY, Conversation

@@ -6,6 +6,7 @@ transport frames it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -34,12 +35,12 @@ JAVA_NAME_BYTES = 127
 _SHORT = tuple(bytes((0x82, length)) for length in range(p.EXTENDED))
 
 
+@dataclass(eq=False, slots=True)
 class CedaFraming:
     """Frames of one dialect over TCP."""
 
-    def __init__(self, name: str, order: Literal["little", "big"]) -> None:
-        self.name = name
-        self.order = order
+    name: str
+    order: Literal["little", "big"]
 
     def wrap(self, body: bytes) -> bytes:
         length = len(body)

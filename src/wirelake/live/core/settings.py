@@ -75,12 +75,12 @@ def load_toml(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path}: {error}") from None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class Reader:
     """Reads tables of one file. Paths in it are relative to where the file is."""
 
-    def __init__(self, name: str, directory: Path) -> None:
-        self.name = name
-        self.directory = directory
+    name: str
+    directory: Path
 
     def fail(self, key: str, detail: str) -> typing.NoReturn:
         raise SettingsError(f"{self.name}: {key}: {detail}" if key else f"{self.name}: {detail}")

@@ -310,9 +310,12 @@ class Client(ABC, Generic[M, Q]):
     @abstractmethod
     def _answer(self, asked: Q, result: Any, error: Exception | None) -> None: ...
 
-    def _responder_for(self, topic: str) -> Responder[Q] | None:
+    def _hand_to_responder(self, asked: Q, topic: str, size: int) -> bool:
+        """Return whether there is one for this request."""
         fitting = [responder for responder in self._responders if self._matches(responder.pattern, topic)]
-        return max(fitting, key=lambda responder: responder.priority, default=None)
+        if fitting:
+            max(fitting, key=lambda responder: responder.priority).take(asked, size)
+        return bool(fitting)
 
 
 class Opening(AbstractAsyncContextManager[ClientT], Awaitable[ClientT], Generic[ClientT]):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
@@ -110,13 +110,13 @@ class Effects:
         with suppress(RuntimeError):  # the loop is closed: everything was completed before
             self._loop.call_soon_threadsafe(self._ended, effect, _result_of(future))
 
-    def _start(self, effect: Effect, coroutine: Coroutine[Any, Any, Any]) -> None:
-        task = self._open[effect] = self._loop.create_task(coroutine)
-        task.add_done_callback(lambda done: self._ended(effect, _result_of(done)))
+    def _start(self, effect: Effect, awaitable: Awaitable[Any]) -> None:
+        future = self._open[effect] = asyncio.ensure_future(awaitable, loop=self._loop)
+        future.add_done_callback(lambda done: self._ended(effect, _result_of(done)))
 
     def _ended(self, effect: Effect, result: Result) -> None:
         if isinstance(result, Done) and hasattr(type(result.value), "__await__"):
-            self._start(effect, _wait_for(result.value))
+            self._start(effect, result.value)
             return
         if not self._ended_now:
             self._loop.call_soon(self._finish_ended)  # with all that ends in this turn: their replies are one write
@@ -183,10 +183,6 @@ class Effects:
 
 _is_coroutine_function = lru_cache(maxsize=1024)(inspect.iscoroutinefunction)
 """To find out costs as much as to call a short one."""
-
-
-async def _wait_for(value: Awaitable[Any]) -> Any:
-    return await value
 
 
 def _result_of(future: asyncio.Future[Any] | Future[Any]) -> Result:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -33,14 +34,13 @@ library_log = logging.getLogger("wirelake.live.drive.websocket")
 library_log.setLevel(logging.WARNING)
 
 
+@dataclass(eq=False, slots=True)
 class WebSocketFraming:
     """Messages as frames. Those of a server are not masked, and so the same for all its clients."""
 
-    name = "websocket"
-
-    def __init__(self, is_text: bool, is_masked: bool = False) -> None:
-        self.is_text = is_text
-        self.is_masked = is_masked
+    is_text: bool
+    is_masked: bool = False
+    name: str = "websocket"
 
     def wrap(self, body: bytes) -> bytes:
         opcode = Opcode.TEXT if self.is_text and _is_utf8(body) else Opcode.BINARY

@@ -14,9 +14,8 @@ from ...errors import DecodeError
 from ...protocols import dsa as p
 from ...protocols.dsa import PROTOCOL
 from ...spec.nodes import LifeCycle
-from ..core.events import Lost
 from ..core.link import Link
-from ..core.session import CLIENT, SERVER, Session, States, World
+from ..core.session import CLIENT, SERVER, Lost, Session, States, World
 from ..core.timers import earliest
 from . import wire
 from .connection import AckIds, Connection

@@ -20,8 +20,8 @@ import msgspec
 from ...errors import EncodeError
 from ...protocols.mb import MAX_PAYLOAD, MAX_RECEIVED
 from ..core.errors import AnswerError, ConnectionFailed, ConnectionLost, Refused
-from ..core.events import Answered
 from ..core.log import log
+from ..core.session import Answered
 from ..drive.client import Client, Opening, dial
 from ..drive.connection import Dial, Reconnect, unpredictable
 from ..drive.responder import Responder
@@ -93,8 +93,10 @@ class MbClient(Client[Message, Request]):
     def _handle(self, events: list[Any]) -> None:
         for happened in events:
             match happened:
-                case Request():
-                    self._asked(happened)
+                case Request(topic=topic, payload=payload):
+                    if not self._hand_to_responder(happened, topic, len(payload)):
+                        gone = AnswerError("SERVICE_UNAVAILABLE", "this service does not answer that any more")
+                        self._answer(happened, None, gone)
                 case Message(topic=topic, payload=payload):
                     self._deliver(topic, happened, len(payload))
                 case Answered(token, payload, error):
@@ -165,13 +167,6 @@ class MbClient(Client[Message, Request]):
         except ConnectionLost:
             pass
         await self._connection.usable()
-
-    def _asked(self, asked: Request) -> None:
-        responder = self._responder_for(asked.topic)
-        if responder is not None:
-            responder.take(asked, len(asked.payload))
-        else:
-            self._answer(asked, None, AnswerError("SERVICE_UNAVAILABLE", "this service does not answer that any more"))
 
     def _answer(self, asked: Request, result: Any, error: Exception | None) -> None:
         if error is None:

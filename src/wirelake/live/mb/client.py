@@ -17,12 +17,11 @@ from ...errors import DecodeError, EncodeError, LimitExceeded, LocalProtocolErro
 from ...protocols.mb import MAX_PAYLOAD, MAX_TIMEOUT_MS, UUID4
 from ...protocols.mb.conduct import HEARTBEAT, INITIALIZE, REGISTER
 from ..core.errors import AnswerError, ConnectionLost, LiveError, RequestTimeout
-from ..core.events import Answered, Lost
 from ..core.link import Link
-from ..core.session import Session, World
+from ..core.session import Answered, Lost, Session, World
 from ..core.timers import Requests, Timers, earliest
 from . import wire
-from .events import Event, Message, Ready, Refused, Request
+from .events import Message, Ready, Refused, Request
 from .options import ClientOptions
 from .topics import is_valid_topic
 
@@ -41,8 +40,6 @@ class Call:
 
 class MbClient(Session):
     """Tells its events (see ``events``). What needs a connection raises LocalProtocolError when there is none."""
-
-    events: list[Event]
 
     def __init__(self, *, options: ClientOptions | None = None, **world: Unpack[World]) -> None:
         super().__init__(**world)

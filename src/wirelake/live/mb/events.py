@@ -7,7 +7,6 @@ from typing import Any
 
 from ...codec.content import read_json
 from ..core.errors import LiveError
-from ..core.events import Answered, Lost
 from .wire import VERSION
 
 
@@ -50,6 +49,3 @@ class Refused:
     what: str
     topic: str
     error: LiveError
-
-
-Event = Ready | Message | Answered | Refused | Lost

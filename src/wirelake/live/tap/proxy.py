@@ -11,6 +11,7 @@ import socket
 import struct
 from collections import Counter
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from ..core.address import Address, show_address
@@ -29,6 +30,7 @@ RESET_SECONDS = 5.0
 """How long a peer may take to read what came before a reset."""
 
 
+@dataclass(eq=False)
 class Proxy:
     """Listen, and forward every connection to ``upstream``. Port 0 picks a free port, which ``listening`` has.
 
@@ -36,21 +38,15 @@ class Proxy:
     cannot be forwarded within ``connect_seconds`` after that. The owner of the recorder starts and ends it.
     """
 
-    def __init__(
-        self,
-        listen: Address,
-        upstream: Address,
-        recorder: Recorder,
-        *,
-        protocol: str | None = None,
-        max_connections: int = 10_000,
-        connect_seconds: float = 10.0,
-    ) -> None:
-        self.listen, self.upstream = listen, upstream
-        self.recorder = recorder
-        self.protocol = protocol
-        self.max_connections = max_connections
-        self.connect_seconds = connect_seconds
+    listen: Address
+    upstream: Address
+    recorder: Recorder
+    _: KW_ONLY
+    protocol: str | None = None
+    max_connections: int = 10_000
+    connect_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
         self.listening: list[Address] = []
         self.is_stopping = False
         self.counts: Counter[str] = Counter()
