@@ -38,7 +38,6 @@ from .records import Record
 from .wire import CEDA_TCP
 
 Request = Message
-"""What a handler gets."""
 RECONNECT = Reconnect(seconds=5.0, most_seconds=5.0, attempts=3)
 ECHO_SECONDS = 5.0
 """How long we wait for a server to show that it has read a subscription."""
@@ -124,19 +123,11 @@ class CedaClient(Client[Message, Message]):
                     self._connection.fail(Refused(f"{self.target} refused the login: {reason}"))
                 case event.TopicsRefused(topics=topics):
                     log.warning("the service refused topics of an image", topics=list(topics))
-                case event.SubscriptionResult():
-                    self._subscription_result(happened)
+                case event.SubscriptionResult(topics=wanted, ok=False, reason=reason, is_unsubscribe=False):
+                    error = Refused(f"the subscription of {wanted} was refused: {reason}")
+                    self._end_refused({wanted, *wanted.split("|")}, error)
                 case _:
                     pass
-
-    def _subscription_result(self, result: event.SubscriptionResult) -> None:
-        """Few servers tell."""
-        if not result.ok and not result.is_unsubscribe:
-            error = Refused(f"the subscription of {result.topics} was refused: {result.reason}")
-            log.warning(error.detail)
-            for subscription in self._subscriptions:
-                if set(subscription.patterns) & {result.topics, *result.topics.split("|")}:
-                    subscription._inbox.end(error)
 
     def subscribe(
         self,

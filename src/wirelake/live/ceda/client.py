@@ -31,8 +31,6 @@ from .records import Record, write_record
 MAX_BATCH_BYTES = 60_000
 MISSED_HEARTBEATS = 2
 REQUEST_SECONDS = 30.0
-SESSION = 1
-"""One session per connection: part of reply topics."""
 
 ImageRequest = tuple[tuple[str, ...], str]
 """Topics, and the service that is asked."""
@@ -348,7 +346,7 @@ class CedaClient(Session):
 
     def _reply_topic(self) -> str:
         self._counter += 1
-        return f"{self.connection_id}.{SESSION}.{self._counter}"
+        return f"{self.connection_id}.1.{self._counter}"  # of the first session: we have one per connection
 
     def _written(self, record: Record) -> bytes:
         return write_record(record, self.options.charset)

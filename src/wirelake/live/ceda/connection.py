@@ -37,7 +37,7 @@ class Conversation:
     session: Session
     link: Link
     options: CedaOptions
-    pool: Pool | None = None
+    pool: Pool = field(default_factory=Pool)
     number: int = UNASSIGNED
     reader: Reader = field(init=False)
     merger: Merger = field(init=False)

@@ -50,17 +50,15 @@ class Pool:
     held: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class Merger:
     """One message after the other goes in; whole ones come out. ``counts`` is told what is dropped."""
 
-    __slots__ = ("_counts", "_limits", "_pool", "held", "open")
-
-    def __init__(self, limits: GroupLimits, counts: Counter[str], pool: Pool | None = None) -> None:
-        self._limits = limits
-        self._counts = counts
-        self._pool = pool or Pool()
-        self.open: dict[tuple[int, str], Group] = {}
-        self.held = 0
+    limits: GroupLimits
+    counts: Counter[str]
+    pool: Pool = field(default_factory=Pool)
+    open: dict[tuple[int, str], Group] = field(default_factory=dict)
+    held: int = 0
 
     def clear(self) -> None:
         """Give back everything: nobody goes on with it."""
@@ -93,7 +91,7 @@ class Merger:
 
     def expire(self, now: float) -> float:
         """Drops groups that got nothing for too long; gives when to look again."""
-        quiet = self._limits.quiet_seconds
+        quiet = self.limits.quiet_seconds
         for key, group in list(self.open.items()):
             if now - group.last >= quiet:
                 self._drop(key, "groups_expired")
@@ -109,29 +107,29 @@ class Merger:
         if key in self.open:
             self._drop(key, "groups_restarted")
         _, _, count, total, position, length = FIRST.unpack(signature)
-        limits = self._limits
+        limits = self.limits
         if count < 1 or not 0 <= total <= limits.blob or not 1 <= position <= 4094:
-            self._counts["groups_refused"] += 1
+            self.counts["groups_refused"] += 1
             return None
         if len(self.open) >= limits.groups:
             self.expire(now)
         if len(self.open) >= limits.groups:
-            self._counts["groups_refused"] += 1
+            self.counts["groups_refused"] += 1
             return None
         group = Group(replace(message, body=without(message.body, 0, position)), count, total, position)
         self.open[key] = group
-        self._pool.held += group.size
+        self.pool.held += group.size
         return self._add(key, octets(message.body, position), length, now)
 
     def _go_on(self, message: Message, index: int, length: int, key: tuple[int, str], now: float) -> Message | None:
         group = self.open.get(key)
-        if group is not None and now - group.last >= self._limits.quiet_seconds:
+        if group is not None and now - group.last >= self.limits.quiet_seconds:
             self._drop(key, "groups_expired")
             group = None
         if group is None or index != len(group.pieces):
             if group is not None:
                 self._drop(key, "groups_out_of_order")
-            self._counts["pieces_dropped"] += 1
+            self.counts["pieces_dropped"] += 1
             return None
         return self._add(key, octets(message.body, group.position), length, now)
 
@@ -140,32 +138,32 @@ class Merger:
         if data is None or len(data) != length or group.held + length > group.total:
             self._drop(key, "groups_broken")
             return None
-        if self.held + length > self._limits.held or self._pool.held + length > self._limits.all_held:
+        if self.held + length > self.limits.held or self.pool.held + length > self.limits.all_held:
             self._drop(key, "groups_refused")
             return None
         group.pieces.append(data)
         group.held += length
         group.last = now
         self.held += length
-        self._pool.held += length
+        self.pool.held += length
         if len(group.pieces) < group.count:
             return None
         if group.held != group.total:
             self._drop(key, "groups_broken")
             return None
         self._take_out(key)
-        self._counts["groups_merged"] += 1
+        self.counts["groups_merged"] += 1
         whole = Blob(group.position, b"".join(group.pieces))
         return replace(group.first, blob=whole, pieces=group.count)
 
     def _drop(self, key: tuple[int, str], why: str) -> None:
         self._take_out(key)
-        self._counts[why] += 1
+        self.counts[why] += 1
 
     def _take_out(self, key: tuple[int, str]) -> None:
         group = self.open.pop(key)
         self.held -= group.held
-        self._pool.held -= group.size
+        self.pool.held -= group.size
 
 
 def _key(message: Message, dialect: str) -> tuple[int, str]:

@@ -20,6 +20,7 @@ from ...codec.topics import TopicError, match_topic
 from ...protocols import load
 from ..core.errors import ConnectionLost, LiveError
 from ..core.link import Framing
+from ..core.log import log
 from ..core.session import CLIENT, Session
 from ..records import LIVE
 from .connection import Connection, Dial, Reconnect
@@ -244,6 +245,13 @@ class Client(ABC, Generic[M, Q]):
     @abstractmethod
     def _unsubscribe(self, patterns: tuple[str, ...]) -> Iterable[Token] | None:
         """End them. Returns what to wait for, where the server says that it has done so."""
+
+    def _end_refused(self, patterns: set[str], error: LiveError) -> None:
+        """Tell those who subscribed one of these."""
+        log.warning(error.detail)
+        for subscription in self._subscriptions:
+            if patterns & set(map(self._canonical, subscription.patterns)):
+                subscription._inbox.end(error)
 
     async def _agreed(self, tokens: Iterable[Token]) -> None:
         """Waits until the server has ended subscriptions."""

@@ -74,7 +74,6 @@ class Connection:
         self.generation = 0
         """Counts the connections: what belongs to an earlier one is void."""
         self.error: LiveError | None = None
-        """Why it is over, if it is."""
         self.over = asyncio.Event()
         self.is_closing = False
         self._client = client
@@ -145,7 +144,7 @@ class Connection:
         """Cuts off what is there, and hears no more of it."""
         pipe, self._pipe = self._pipe, None
         self._is_ready = False
-        self.flow.detach()
+        self.flow.attach(None)
         if pipe is not None and pipe.transport is not None:
             pipe.transport.abort()
 
@@ -180,7 +179,7 @@ class Connection:
         self._pipe = None
         self._usable.set()  # who waits for room looks again
         self._usable.clear()
-        self.flow.detach()
+        self.flow.attach(None)
         if was_ready:
             self._lasted = self._loop.time() - self._ready_at
             log.info("connection lost", to=str(self.target), reason=reason)

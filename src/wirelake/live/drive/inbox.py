@@ -30,14 +30,11 @@ class Flow:
         self._pipe: Pipe | None = None
         self.is_stopped = False
 
-    def attach(self, pipe: Pipe) -> None:
+    def attach(self, pipe: Pipe | None) -> None:
+        """There is another connection, or none."""
         self._pipe = pipe
         self.is_stopped = False
         self.settle()
-
-    def detach(self) -> None:
-        self._pipe = None
-        self.is_stopped = False
 
     def open(self) -> None:
         """Goes on reading, whatever waits: the end is near, and has to be seen."""

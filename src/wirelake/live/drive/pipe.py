@@ -56,18 +56,15 @@ class Pipe(asyncio.BufferedProtocol):
         self.transport: Any = None
         self.link: Link
         self.is_inside = False
-        """Whether its peer is in this process."""
         self.is_paused = False
         """Whether the transport has more unsent than it likes."""
         self.paused_at = 0.0
         self.holds: set[Pipe] = set()
         """Those that are not read from because of this one."""
         self.stopped_by: set[Any] = set()
-        """Why nothing is read from it."""
         self.received = self.sent = 0
         self.is_known = False
         self.on_known = on_known
-        """Called when the session knows of the connection."""
         self.is_ending = False
         """Whether it is to be closed; what still comes is not looked at."""
         self._is_eof = self._is_finished = False

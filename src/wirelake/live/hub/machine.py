@@ -112,13 +112,9 @@ class MemoryGuard:
         if self.is_short != was_short:
             text = "memory is short: nobody new is let in" if self.is_short else "memory suffices again"
             log.warning(text, bytes=used, limit=self.limit)
-        self._trim_if_worthwhile(used)
-
-    def _trim_if_worthwhile(self, used: int) -> None:
-        """Many clients have gone, and what they took was not given back yet."""
         connections = self._connections()
         self._most_connections = max(self._most_connections, connections)
-        have_gone = connections <= self._most_connections // 2
+        have_gone = connections <= self._most_connections // 2  # and what they took was perhaps not given back yet
         if have_gone and used > self._trimmed + TRIM_BYTES and time.monotonic() > self._trim_at:
             self._trim_at = time.monotonic() + TRIM_SECONDS
             self._most_connections = connections

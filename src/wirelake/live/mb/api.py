@@ -35,8 +35,6 @@ from .wire import MB_TCP, REQUEST, VERSION
 Payload = Any
 """bytes as they are, str as UTF-8, anything else as JSON: dicts, lists, numbers, dataclasses, datetimes, …"""
 RECONNECT = Reconnect(seconds=1.0, most_seconds=30.0)
-GRACE_SECONDS = 0.5
-"""How much longer than the time-out we wait for the broker to tell of it."""
 
 
 class MbClient(Client[Message, Request]):
@@ -116,10 +114,7 @@ class MbClient(Client[Message, Request]):
                 is_word = isinstance(error, AnswerError)  # the broker's own
                 self._connection.fail(refusal if is_word else ConnectionFailed(f"{self.target}: {refusal.detail}"))
             case "subscription":
-                for subscription in self._subscriptions:
-                    if refused.topic in map(self._canonical, subscription.patterns):
-                        subscription._inbox.end(refusal)
-                log.warning(refusal.detail)
+                self._end_refused({refused.topic}, refusal)
             case _:
                 self.refused += 1
                 log.info("a message was refused", topic=refused.topic, reason=error.detail)
@@ -219,7 +214,7 @@ def connect(
     where = dial(
         "mb", url, timeout=timeout, reconnect=reconnect, usual=RECONNECT, verify=verify, ca=ca, cert=cert, key=key
     )
-    options = ClientOptions(name=name, description=description, grace_seconds=GRACE_SECONDS)
+    options = ClientOptions(name=name, description=description)
     return Opening(lambda: MbClient(where, options))
 
 

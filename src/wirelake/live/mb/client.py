@@ -136,7 +136,6 @@ class MbClient(Session):
         self._calls.close(token)
 
     def _check(self, payload: bytes, parent: str | None = None, *, expects: bool = False) -> None:
-        """Raises if this cannot be sent, or cannot be sent now."""
         if self.link is None or self.link.closing is not None:
             raise LocalProtocolError("there is no connection", rule="state")
         if expects and len(self._calls) >= self.options.max_open:

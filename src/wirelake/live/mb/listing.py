@@ -45,7 +45,13 @@ class Listing:
         if subscribers:
             self._put(key, action, topic, subscribers)
         elif key in self._pieces:
-            self._remove(key)
+            self._size -= len(self._pieces.pop(key))
+            at = self._place(key)
+            block = self._blocks[at]
+            block.text = b""
+            del block.keys[bisect_left(block.keys, key)]
+            if not block.keys:
+                del self._blocks[at]
 
     def size(self) -> int:
         for key, changed in self._stale.items():
@@ -72,15 +78,6 @@ class Listing:
             self._insert(key)
         self._pieces[key] = piece
         self._blocks[self._place(key)].text = b""
-
-    def _remove(self, key: str) -> None:
-        self._size -= len(self._pieces.pop(key))
-        at = self._place(key)
-        block = self._blocks[at]
-        block.text = b""
-        del block.keys[bisect_left(block.keys, key)]
-        if not block.keys:
-            del self._blocks[at]
 
     def _insert(self, key: str) -> None:
         if not self._blocks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import re
 import struct
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -245,17 +246,15 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
+@dataclass(slots=True)
 class Clock:
     """What time it is in the call that is going on, for all parts of a session."""
 
-    __slots__ = ("_stamp", "_stamped", "epoch", "now", "second")
-
-    def __init__(self, epoch: float = 0.0, now: float = 0.0) -> None:
-        self.now = now
-        self.epoch = epoch
-        self.second = -1
-        self._stamped: tuple[float, float] | None = None
-        self._stamp = b""
+    epoch: float = 0.0
+    now: float = 0.0
+    second: int = -1
+    _stamped: tuple[float, float] | None = None
+    _stamp: bytes = b""
 
     @property
     def stamp(self) -> bytes:

@@ -173,7 +173,8 @@ class _Pair:
             return
         if not side.transport.is_closing():
             side.transport.pause_reading()
-        if side.on_its_way and loop.time() < deadline:
+        on_its_way = side.unsent or _unacknowledged(side.transport.get_extra_info("socket"))
+        if on_its_way and loop.time() < deadline:
             loop.call_later(POLL_SECONDS, self._reset, side, deadline)
         else:
             side.reset()
@@ -249,11 +250,6 @@ class _Side(asyncio.Protocol):
     def unsent(self) -> int:
         """Bytes for it that the operating system has not taken yet."""
         return 0 if self.is_lost else int(self.transport.get_write_buffer_size())
-
-    @property
-    def on_its_way(self) -> int:
-        """Bytes for it that its peer has not received yet, as far as that can be known."""
-        return self.unsent or _unacknowledged(self.transport.get_extra_info("socket"))
 
     def reset(self) -> None:
         """Lets its peer see a reset."""
