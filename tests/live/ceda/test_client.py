@@ -15,11 +15,10 @@ import wirelake
 from tests.live.ceda.play import HEARTBEAT, Peer, control, values
 from wirelake.errors import EncodeError, LocalProtocolError
 from wirelake.live.ceda.client import CedaClient
-from wirelake.live.ceda.data import Blob, Message, payloads
+from wirelake.live.ceda.data import Blob, Message, payloads, write_record
 from wirelake.live.ceda.events import Asked, Delivered, Ready, Refused, SubscriptionResult, TopicsRefused
 from wirelake.live.ceda.logins import CedaLogin
 from wirelake.live.ceda.options import CedaClientOptions, CedaLimits
-from wirelake.live.ceda.records import write_record
 from wirelake.live.ceda.wire import CEDA4, CEDA4_WS, FRAMINGS, PUBLISH, REPLY
 from wirelake.live.core.errors import ConnectionLost, RequestTimeout
 from wirelake.live.core.session import Answered, Lost

@@ -30,11 +30,10 @@ from ..drive.urls import Target
 from . import events as event
 from .client import REQUEST_SECONDS
 from .client import CedaClient as CedaSession
-from .data import Blob, Message
+from .data import Blob, Message, Record
 from .images import refused_topics
 from .logins import CedaLogin
 from .options import CedaClientOptions
-from .records import Record
 from .wire import CEDA_TCP
 
 Request = Message

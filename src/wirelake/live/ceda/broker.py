@@ -12,11 +12,10 @@ from ...errors import EncodeError
 from ..core.link import Framing
 from . import wire
 from .connection import Connection
-from .data import Keys, Message, names, payloads
+from .data import Keys, Message, is_record, names, payloads
 from .groups import Pool
 from .images import IMAGE_TOPICS, BadImage, Images, asked_topics, refused_topics
 from .options import CedaServerOptions
-from .records import is_record
 from .wire import CEDA4_WS, GROUP_PUB, JAVA_NAME_BYTES, P2P, PUBLISH, REPLY, REQUEST, is_pattern, is_stream
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, Unpack
 
@@ -21,12 +20,11 @@ from ..core.session import CLIENT, SERVER, Answered, Lost, Session, World
 from ..core.timers import Requests, earliest
 from . import wire
 from .connection import LIFE_CYCLE, READY, Conversation
-from .data import Blob, Keys, Message, answer_to, check_blob, names, payloads
+from .data import Blob, Keys, Message, Record, answer_to, check_blob, names, payloads, write_record
 from .events import Asked, Delivered, Ready, Refused, SubscriptionResult, TopicsRefused
 from .images import IMAGE_TOPIC, BadImage, image_messages, image_request, refused_topics
 from .logins import CedaLogin
 from .options import CedaClientOptions
-from .records import Record, write_record
 
 MAX_BATCH_BYTES = 60_000
 MISSED_HEARTBEATS = 2
@@ -34,25 +32,6 @@ REQUEST_SECONDS = 30.0
 
 ImageRequest = tuple[tuple[str, ...], str]
 """Topics, and the service that is asked."""
-
-
-@dataclass(slots=True)
-class Watch:
-    """Looks now and then whether anything has come since the last look; the third look in vain is the last."""
-
-    seconds: float
-    look_at: float
-    has_heard: bool = False
-    missed: int = 0
-
-    def look(self, now: float) -> bool:
-        """Return whether the server is to be asked for a sign of life."""
-        asks = not self.has_heard
-        self.missed = self.missed + 1 if asks else 0
-        self.has_heard = False
-        following = self.look_at + self.seconds
-        self.look_at = following if following > now else now + self.seconds
-        return asks
 
 
 class CedaClient(Session):
@@ -75,7 +54,7 @@ class CedaClient(Session):
         """Ours, with an image (True) and without."""
         self._image_requests: dict[ImageRequest, None] = {}
         self._talk: Conversation | None = None
-        self._watch: Watch
+        self._look_at, self._has_heard, self._missed = 0.0, False, 0
         self._login_until = 0.0
         self._counter = 0
         self._beats: deque[str] = deque()
@@ -94,11 +73,11 @@ class CedaClient(Session):
     def deadline(self) -> float | None:
         if self._talk is None:
             return self._requests.deadline
-        return earliest(self._requests.deadline, self._watch.look_at, None if self.is_ready else self._login_until)
+        return earliest(self._requests.deadline, self._look_at, None if self.is_ready else self._login_until)
 
     def connected(self, link: Link, now: float) -> None:
         talk = self._talk = Conversation(self, link, self.options)
-        self._watch = Watch(self.options.heartbeat_seconds, now + self.options.heartbeat_seconds)
+        self._look_at, self._has_heard, self._missed = now + self.options.heartbeat_seconds, False, 0
         self._counter = 0
         self._beats.clear()
         self._login_until = now + self.options.login_seconds
@@ -124,7 +103,7 @@ class CedaClient(Session):
     def _heard(self, link: Link) -> Conversation | None:
         if self._talk is None or self._talk.link is not link:
             return None
-        self._watch.has_heard = True
+        self._has_heard = True
         return self._talk
 
     def disconnected(self, link: Link, now: float) -> None:
@@ -137,7 +116,7 @@ class CedaClient(Session):
             self._fail(token, RequestTimeout())
         if self._talk is not None and not self.is_ready and now >= self._login_until:
             self._lose(f"no answer to the login within {self.options.login_seconds:g} s")
-        if self._talk is not None and now >= self._watch.look_at:
+        if self._talk is not None and now >= self._look_at:
             self._look(self._talk, now)
 
     def logout(self, now: float) -> None:
@@ -400,15 +379,20 @@ class CedaClient(Session):
                 self.note("warn", warning)
 
     def _look(self, talk: Conversation, now: float) -> None:
-        """A peer that is dead takes nothing any more, so its link is cut off."""
-        if self.is_deaf():
-            self._watch.missed = 0
-        if self._watch.missed >= MISSED_HEARTBEATS and not self._watch.has_heard:
+        """Look whether anything has come since the last look. A dead peer takes nothing, so its link is cut off."""
+        if self._has_heard or self.is_deaf():
+            self._missed = 0
+        elif self._missed >= MISSED_HEARTBEATS:
             self._lose(f"nothing came after {MISSED_HEARTBEATS} heartbeats", at_once=True)
             return
-        if self._watch.look(now):
+        if not self._has_heard:
+            self._missed += 1
             self._beat(talk)
             self.counts["heartbeats_sent"] += 1
+        self._has_heard = False
+        seconds = self.options.heartbeat_seconds
+        following = self._look_at + seconds
+        self._look_at = following if following > now else now + seconds
         talk.merger.expire(now)
 
     def _beat(self, talk: Conversation) -> None:

@@ -15,10 +15,9 @@ from ...protocols.ceda import PROTOCOL, UNASSIGNED
 from ...spec.nodes import LifeCycle
 from ..core.link import Link
 from ..core.session import Session, States
-from .data import BadMessage, Message, read_data
+from .data import BadMessage, Message, is_record, read_data
 from .groups import Merger, Pool
 from .options import CedaOptions
-from .records import is_record
 from .wire import Reader, decode_payload, is_stream
 
 if TYPE_CHECKING:

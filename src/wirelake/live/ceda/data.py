@@ -1,25 +1,25 @@
 """Data messages of CEDA as sessions handle them: the header in parts, the record as bytes, a blob beside it.
 
-A blob is cut into pieces when it is written and put together again by ``groups``; everything between sees one
-message.
+A blob is cut into pieces when it is written, and put together again by ``groups``. Records are checked without being
+read, taken apart as bytes, and written from plain values.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from functools import cache, cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from ...codec.quick_heads import QuickHead
-from ...codec.records import by_id
+from ...codec.quick_records import record_checker, record_cutter
+from ...codec.records import by_id, cells_writer
 from ...errors import DecodeError, EncodeError
-from ...protocols.ceda import EXTENDED, PIECE, UNASSIGNED
+from ...protocols.ceda import EXTENDED, PIECE, RECORD, UNASSIGNED
 from ...spec.declare import Cell
-from .records import bytes_cell, without
 from .wire import CEDA4_WS, GROUP_PUB, NAMES, P2P, PUBLISH, REPLY, check_sendable, decode_payload, layout_of
 
 MAX_BLOB = 10_240_000
@@ -27,6 +27,11 @@ MAX_KEY = 200
 MAX_KEYS = 500_000
 FIRST, NEXT = struct.Struct("<Bhhihi"), struct.Struct("<Bhi")
 """Signatures of the first piece of a blob, and of the others."""
+Record = Mapping[int, Any] | Iterable[Cell]
+"""Values by number (int, float, str, bytes, None), or cells where the exact types matter."""
+
+_KINDS = {str: "STRING", float: "DOUBLE", type(None): "NONE"}
+is_record, cells = record_checker(RECORD), record_cutter(RECORD)
 
 
 class Blob(msgspec.Struct, frozen=True):
@@ -196,3 +201,47 @@ def answer_to(asked: Message, body: bytes, blob: Blob | None) -> Message | None:
     if not asked.reply_topic:
         return None
     return Message(REPLY, asked.reply_topic, body, asked.connection_id, asked.server_id, asked.signal_id, blob=blob)
+
+
+# --- records
+
+
+def raw_cells(body: bytes) -> list[tuple[int, bytes]]:
+    """The cells of a good record, as they are written, with their numbers."""
+    return [(cell.fid, body[cell.at : cell.stop]) for cell in cells(body)]
+
+
+def octets(body: bytes, wanted: int) -> bytes | None:
+    """The value of cell ``wanted`` of a good record, if it is one of bytes; of several the last one counts."""
+    found = None
+    for cell in cells(body):
+        if cell.fid == wanted:
+            found = body[cell.start : cell.stop] if cell.type == "BYTES" else None
+    return found
+
+
+def without(body: bytes, *fids: int) -> bytes:
+    """A good record less some of its cells."""
+    return b"".join(raw for fid, raw in raw_cells(body) if fid not in fids)
+
+
+def write_record(record: Record, charset: str = "utf-8") -> bytes:
+    """The bytes of a record. Of plain values an int becomes an INT, or a LONG where it needs one; a float a DOUBLE."""
+    if isinstance(record, Mapping):
+        record = [Cell(fid, _KINDS.get(type(value)) or _kind(value), value) for fid, value in record.items()]
+    return _writer(charset)(record, "record")
+
+
+def bytes_cell(fid: int, value: bytes) -> bytes:
+    return write_record({fid: value})
+
+
+@lru_cache(maxsize=64)
+def _writer(charset: str) -> Callable[[Iterable[Cell], str], bytes]:
+    return cells_writer(layout_of(CEDA4_WS, charset).messages[PUBLISH].field("record").wire)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, int):
+        return "INT" if -0x80000000 <= value < 0x80000000 else "LONG"
+    return next((name for kind, name in _KINDS.items() if isinstance(value, kind)), "BYTES")

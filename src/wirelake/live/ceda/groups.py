@@ -8,9 +8,11 @@ from math import inf
 
 from msgspec.structs import replace
 
-from .data import FIRST, MAX_BLOB, NEXT, Blob, Message
-from .records import octets, without
-from .wire import CEDA4_WS, GROUP_PUB, PUBLISH
+from ...codec.walk import read_signature
+from ...protocols.ceda.messages import GROUP, FirstPiece, NextPiece
+from ...spec.declare import Cell
+from .data import MAX_BLOB, Blob, Message, octets, without
+from .wire import CEDA4_WS, GROUP_PUB, PUBLISH, layout_of
 
 OVERHEAD = 1024
 """What a group takes beside its pieces, roughly."""
@@ -31,9 +33,7 @@ class Group:
     """A message of which some pieces have come."""
 
     first: Message
-    count: int
-    total: int
-    position: int
+    head: FirstPiece
     pieces: list[bytes] = field(default_factory=list)
     held: int = 0
     last: float = 0.0
@@ -72,21 +72,16 @@ class Merger:
             return message
         if b"\x0e\0" not in body and b"\x0f\0" not in body:
             return message
-        signature = octets(body, 0)
-        if signature is None or not signature or signature[0] != 1:
-            return message
-        if len(signature) == FIRST.size and signature[1:3] == b"\0\0" and message.code != PUBLISH:
-            return self._begin(message, signature, _key(message, dialect), now)
-        if len(signature) == NEXT.size:
-            _, index, length = NEXT.unpack(signature)
-            if index > 0:
-                key = _key(message, dialect)
-                if message.code == PUBLISH:
-                    borrowed = self._published(message.topic, index)
-                    if borrowed is None:
-                        return message
-                    key = borrowed
-                return self._go_on(message, index, length, key, now)
+        signature = octets(body, GROUP.fid)
+        cell = Cell(GROUP.fid, "BYTES", signature)
+        match None if signature is None else read_signature(GROUP, layout_of(CEDA4_WS), (cell,)):
+            case FirstPiece() as piece if message.code != PUBLISH:
+                return self._begin(message, piece, _key(message, dialect), now)
+            case NextPiece(index=index) as piece:
+                is_plain = message.code == PUBLISH
+                key = self._published(message.topic, index) if is_plain else _key(message, dialect)
+                if key is not None:
+                    return self._go_on(message, piece, key, now)
         return message
 
     def expire(self, now: float) -> float:
@@ -103,12 +98,11 @@ class Merger:
         waiting = [key for key in begun if len(self.open[key].pieces) == index]
         return (waiting or begun)[-1] if begun else None
 
-    def _begin(self, message: Message, signature: bytes, key: tuple[int, str], now: float) -> Message | None:
+    def _begin(self, message: Message, piece: FirstPiece, key: tuple[int, str], now: float) -> Message | None:
         if key in self.open:
             self._drop(key, "groups_restarted")
-        _, _, count, total, position, length = FIRST.unpack(signature)
-        limits = self.limits
-        if count < 1 or not 0 <= total <= limits.blob or not 1 <= position <= 4094:
+        limits, position = self.limits, piece.position
+        if piece.count < 1 or not 0 <= piece.total_length <= limits.blob or not 1 <= position <= 4094:
             self.counts["groups_refused"] += 1
             return None
         if len(self.open) >= limits.groups:
@@ -116,26 +110,26 @@ class Merger:
         if len(self.open) >= limits.groups:
             self.counts["groups_refused"] += 1
             return None
-        group = Group(replace(message, body=without(message.body, 0, position)), count, total, position)
+        group = Group(replace(message, body=without(message.body, 0, position)), piece)
         self.open[key] = group
         self.pool.held += group.size
-        return self._add(key, octets(message.body, position), length, now)
+        return self._add(key, octets(message.body, position), piece.piece_length, now)
 
-    def _go_on(self, message: Message, index: int, length: int, key: tuple[int, str], now: float) -> Message | None:
+    def _go_on(self, message: Message, piece: NextPiece, key: tuple[int, str], now: float) -> Message | None:
         group = self.open.get(key)
         if group is not None and now - group.last >= self.limits.quiet_seconds:
             self._drop(key, "groups_expired")
             group = None
-        if group is None or index != len(group.pieces):
+        if group is None or piece.index != len(group.pieces):
             if group is not None:
                 self._drop(key, "groups_out_of_order")
             self.counts["pieces_dropped"] += 1
             return None
-        return self._add(key, octets(message.body, group.position), length, now)
+        return self._add(key, octets(message.body, group.head.position), piece.piece_length, now)
 
     def _add(self, key: tuple[int, str], data: bytes | None, length: int, now: float) -> Message | None:
         group = self.open[key]
-        if data is None or len(data) != length or group.held + length > group.total:
+        if data is None or len(data) != length or group.held + length > group.head.total_length:
             self._drop(key, "groups_broken")
             return None
         if self.held + length > self.limits.held or self.pool.held + length > self.limits.all_held:
@@ -146,15 +140,15 @@ class Merger:
         group.last = now
         self.held += length
         self.pool.held += length
-        if len(group.pieces) < group.count:
+        if len(group.pieces) < group.head.count:
             return None
-        if group.held != group.total:
+        if group.held != group.head.total_length:
             self._drop(key, "groups_broken")
             return None
         self._take_out(key)
         self.counts["groups_merged"] += 1
-        whole = Blob(group.position, b"".join(group.pieces))
-        return replace(group.first, blob=whole, pieces=group.count)
+        whole = Blob(group.head.position, b"".join(group.pieces))
+        return replace(group.first, blob=whole, pieces=group.head.count)
 
     def _drop(self, key: tuple[int, str], why: str) -> None:
         self._take_out(key)

@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 
 from ...errors import EncodeError
-from .data import Blob, Message
-from .records import raw_cells, write_record
+from .data import Blob, Message, raw_cells, write_record
 from .wire import CEDA4_WS, MAX_PAYLOAD, PUBLISH
 
 IMAGE_TOPIC = "API.REQUESTIMAGE"

@@ -16,8 +16,8 @@ from ..core.link import Link
 from ..core.session import Session
 from ..core.timers import Timers
 from .connection import Connection
+from .data import Record, write_record
 from .options import CedaServerOptions
-from .records import Record, write_record
 from .wire import LOGIN, Do
 
 REFUSED = "Username or Password is error"

@@ -19,10 +19,9 @@ from ..core.timers import Timers, earliest
 from . import wire
 from .broker import LOGIN_TOPIC, Broker
 from .connection import LIFE_CYCLE, Connection
-from .data import Message
+from .data import Message, write_record
 from .logins import LoginAttempt, Logins
 from .options import CedaServerOptions
-from .records import write_record
 from .wire import CEDA4_WS, HEARTBEAT, LOGIN, LOGOUT, NAMES, PUBLISH, REPLY, SUBSCRIBE, UNSUBSCRIBE, Do, is_pattern
 from .work import Work
 

@@ -54,10 +54,7 @@ class RequestTimeout(LiveError, TimeoutError):
 
 
 class AnswerError(LiveError):
-    """The reply is an error: ``code`` and ``message`` are the peer's, ``details`` an object or None.
-
-    A handler raises it to reply with this error.
-    """
+    """The reply is an error: ``code``, ``message``, ``details`` are the peer's. A handler raises it to reply so."""
 
     usual_rule = "answer_error"
 

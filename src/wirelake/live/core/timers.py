@@ -64,9 +64,7 @@ class Timers(Generic[Key]):
 
 
 class Requests(Generic[Key, What]):
-    """Requests of ours that wait for a reply, by what it names, the oldest first, each with what its owner knows of it.
-    Each is closed once: by its reply, by time, or because it is given up.
-    """
+    """Requests of ours that wait, the oldest first. Each is closed once: by its reply, by time, or given up."""
 
     def __init__(self) -> None:
         self.open: dict[Key, What] = {}

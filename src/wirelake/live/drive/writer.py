@@ -42,10 +42,7 @@ class _Batch(NamedTuple):
 
 
 class Writer:
-    """The only one that uses a storage; the endpoints of one event loop may share it.
-
-    Completions keep the order of submission, those of cancelled stores too.
-    """
+    """The one user of a storage, for all endpoints of a loop. Completions keep the order of submission, cancels too."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

@@ -139,10 +139,7 @@ def load_settings(path: Path) -> HubSettings:
 
 
 def read_settings(tables: dict[str, Any], name: str, directory: Path) -> HubSettings:
-    """Return the settings of tables: each protocol with a table is served, or all if none has one.
-
-    A table without listeners gets the usual ones.
-    """
+    """Return the settings of tables. Protocols with a table are served, or all; without listeners at the usual ones."""
     reader = Reader(name, directory)
     reader.refuse_unknown(tables, [*LIVE, *_TABLES], "")
     services = {}

@@ -45,10 +45,7 @@ class Outbox:
         self.reply(service, head, rid, fault.payload(self.clock))
 
     def forward(self, receivers: tuple[Service, ...], header: bytes, tail: bytes, masked: bytes | None = None) -> bool:
-        """To all whose connections are not closing; False if there is none.
-
-        ``tail`` is the payload with the line end before it, ``masked`` the id that the sender had used.
-        """
+        """Return whether one was not closing. ``tail`` begins with the line end; ``masked`` is the id of the sender."""
         framed = b"".join((pack_size(len(header) + len(tail)), header, tail))
         others: dict[Framing, bytes] | None = None
         is_sent = False

@@ -70,23 +70,20 @@ class SystemTopics:
             raise Fault(
                 "INVALID_REQUEST", f"{head.topic} takes no {head.action}", {"action": head.action, "topic": head.topic}
             )
-        if name not in LISTINGS:
-            return self._do(service, head, payload)
         # Listings grow with the number of services and subscriptions, so nobody gets any number of them.
-        spent, own = self._broker.spent, (LISTINGS, service)
-        if spent[own] >= LISTED or spent[LISTINGS] >= ALL_LISTED:
+        spent, own, is_listing = self._broker.spent, (LISTINGS, service), name in LISTINGS
+        if is_listing and (spent[own] >= LISTED or spent[LISTINGS] >= ALL_LISTED):
             raise Fault("SERVICE_UNAVAILABLE", "too much was listed in this second")
-        answer = self._do(service, head, payload)
-        spent[own] += len(answer)
-        spent[LISTINGS] += len(answer)
+        if name in self._bare:
+            answer = self._bare[name](service)
+        elif name in self._told:
+            answer = self._told[name](service, read_args(payload))
+        else:
+            raise Fault("TOPIC_NOT_SUPPORTED", f"{head.topic} is not a topic of this broker")
+        if is_listing:
+            spent[own] += len(answer)
+            spent[LISTINGS] += len(answer)
         return answer
-
-    def _do(self, service: Service, head: Head, payload: bytes) -> bytes:
-        if head.name in self._bare:
-            return self._bare[head.name](service)
-        if head.name in self._told:
-            return self._told[head.name](service, read_args(payload))
-        raise Fault("TOPIC_NOT_SUPPORTED", f"{head.topic} is not a topic of this broker")
 
     def _register(self, service: Service, args: Args) -> bytes:
         name, description = args.get("name"), args.get("description")

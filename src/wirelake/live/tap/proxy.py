@@ -118,6 +118,7 @@ class _Pair:
         """That of the recording, once there is one."""
         self._connecting: asyncio.Task[None] | None = None
         self._was_reset = False
+
     def accepted(self) -> None:
         """A client is there. Nothing is read from it before it has a server."""
         proxy = self.proxy
