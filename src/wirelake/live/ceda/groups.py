@@ -72,12 +72,11 @@ class Merger:
             return message
         if b"\x0e\0" not in body and b"\x0f\0" not in body:
             return message
-        signature = octets(body, GROUP.fid)
-        cell = Cell(GROUP.fid, "BYTES", signature)
-        match None if signature is None else read_signature(GROUP, layout_of(CEDA4_WS), (cell,)):
-            case FirstPiece() as piece if message.code != PUBLISH:
+        piece = read_signature(GROUP, layout_of(CEDA4_WS), (Cell(GROUP.fid, "BYTES", octets(body, GROUP.fid)),))
+        match piece:
+            case FirstPiece() if message.code != PUBLISH:
                 return self._begin(message, piece, _key(message, dialect), now)
-            case NextPiece(index=index) as piece:
+            case NextPiece(index=index):
                 is_plain = message.code == PUBLISH
                 key = self._published(message.topic, index) if is_plain else _key(message, dialect)
                 if key is not None:
