@@ -8,7 +8,6 @@ from typing import Any
 from tests.live.ceda.play import values
 from tests.live.lives import BODIES, Life, Player, language_of
 from tests.live.simulator import Node
-from wirelake.live.core.session import Answered, Lost
 from wirelake.codec.topics import match_topic
 from wirelake.live.ceda.client import CedaClient
 from wirelake.live.ceda.data import Blob
@@ -17,6 +16,7 @@ from wirelake.live.ceda.logins import CedaLogin, LoginAttempt
 from wirelake.live.ceda.options import CedaClientOptions, CedaServerOptions
 from wirelake.live.ceda.server import CedaServer
 from wirelake.live.ceda.wire import AUTO, CEDA4_WS, CEDA_TCP
+from wirelake.live.core.session import Answered, Lost
 from wirelake.protocols import load
 from wirelake.protocols.ceda.messages import ControlCode
 

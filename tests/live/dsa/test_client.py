@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.live.dsa.play import LINK_KEY, Play, frames
-from wirelake.live.core.session import Lost
 from wirelake.errors import LimitExceeded
+from wirelake.live.core.session import Lost
 from wirelake.live.dsa import wire
 from wirelake.live.dsa.client import LinkOptions
 from wirelake.live.dsa.events import Denied, Ended, Listed, Ready, Valued

@@ -49,7 +49,7 @@ class Filter:
         try:
             compiled = re2.compile("".join(_rewritten(text)).encode(), _OPTIONS)
         except re2.error as error:
-            raise ValueError(f"cannot be read: {error.args[0].decode("utf-8", "replace")}") from None
+            raise ValueError(f"cannot be read: {error.args[0].decode('utf-8', 'replace')}") from None
         self.steps: int = compiled.programsize
         if self.steps > MAX_STEPS:
             raise ValueError("the expression is too large")

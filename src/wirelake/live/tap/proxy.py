@@ -188,6 +188,7 @@ class _Pair:
             self.proxy.recorder.closed(self.number, how)
             log.debug("disconnected", client=self.client.name, how=how)
 
+
 class _Side(asyncio.Protocol):
     """One of the two connections of a pair. What it receives goes to the other."""
 
