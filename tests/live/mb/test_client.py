@@ -284,7 +284,7 @@ def test_what_a_broker_sends_may_be_larger_than_what_it_takes(size: int) -> None
     for at in range(0, len(wire), 65536):
         client.session.receive(client.connection, wire[at : at + 65536], 0.0)
     (answered,) = client.events()
-    assert len(answered.payload) == size - len(header)
+    assert len(answered.reply) == size - len(header)
 
 
 def test_a_frame_above_16_mib_loses_the_connection() -> None:

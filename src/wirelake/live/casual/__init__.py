@@ -4,9 +4,7 @@ first use.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from .. import lazily
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .api import (
@@ -39,4 +37,10 @@ __all__ = [
     "connect",
 ]
 
-__getattr__ = lazily(__name__, __all__)
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import api
+
+    return getattr(api, name)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from .. import lazily
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .api import Blob, CedaClient, Cell, Message, Request, connect
 
 __all__ = ["Blob", "CedaClient", "Cell", "Message", "Request", "connect"]
 
-__getattr__ = lazily(__name__, __all__)
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import api
+
+    return getattr(api, name)
