@@ -512,10 +512,12 @@ class Running(Session):
     def __init__(self) -> None:
         super().__init__()
         self.ended: list[tuple[Effect, Result]] = []
+        self.started: list[Effect] = []
         self._endpoint = Endpoint(self, LINES)
 
     def start(self, function: Callable[[object], Any]) -> Effect:
-        return self._wanted(Call(function, None))
+        self.started.append(self._wanted(Call(function, None)))
+        return self.started[-1]
 
     def cancel(self, effect: Effect) -> None:
         self._wanted(Cancel(effect))
@@ -541,7 +543,21 @@ def running(test: Callable[[Running], Awaitable[None]]) -> None:
     asyncio.run(inside())
 
 
-def test_a_coroutine_that_waits_keeps_nobody_from_running() -> None:
+def test_coroutines_that_do_not_wait_share_a_task_and_end_in_their_order() -> None:
+    async def test(play: Running) -> None:
+        async def one(number: object) -> Any:
+            return number, id(asyncio.current_task())
+
+        for _ in range(10):
+            play.start(one)
+        results = await play.results(10)
+        assert len(set(results)) == 1 and isinstance(results[0], Done)
+        assert [effect for effect, _ in play.ended] == play.started
+
+    running(test)
+
+
+def test_a_coroutine_that_waits_keeps_nobody_from_running_and_is_alone_in_its_task() -> None:
     async def test(play: Running) -> None:
         go_on = asyncio.Event()
 
@@ -615,6 +631,24 @@ def test_a_coroutine_is_taken_back_and_no_other(has_begun: bool) -> None:
         play.cancel(effects[0])
         await play.results(2)
         assert dict(play.ended) == {effects[0]: Cancelled(), effects[1]: Done("later")}
+
+    running(test)
+
+
+def test_a_cancel_of_a_coroutine_that_comes_too_late_does_not_reach_the_next() -> None:
+    async def test(play: Running) -> None:
+        effects: list[Effect] = []
+
+        async def takes_itself_back(_: object) -> int:
+            play.cancel(effects[0])
+            return 1
+
+        async def next_one(_: object) -> int:
+            await asyncio.sleep(0)
+            return 2
+
+        effects += [play.start(takes_itself_back), play.start(next_one)]
+        assert await play.results(2) == [Done(1), Done(2)]
 
     running(test)
 
