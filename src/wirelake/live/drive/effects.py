@@ -127,13 +127,12 @@ class Effects:
             self._loop.call_soon(self._take_up)  # when that task has to wait, or has taken all
 
     async def _run_calls(self) -> None:
-        """Run coroutines one after the other: most need not wait, and a task for each would cost as much as they do. One
-        that waits keeps this task: what it does with it, such as a timeout, concerns nobody else.
+        """Run coroutines one after the other: most need not wait, and a task for each would cost as much as they do.
+
+        One that waits keeps this task: what it does with it, such as a timeout or its cancelling, concerns nobody else.
         """
         task = asyncio.current_task()
-        while (
-            self._calls and task is not None and not task.cancelling()
-        ):  # what one is cancelled by must not reach others
+        while self._calls and task is not None and not task.cancelling():
             effect, coroutine = self._calls.popleft()
             self._open[effect] = task
             try:

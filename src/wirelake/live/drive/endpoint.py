@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..core.address import Address, show_address
@@ -54,29 +54,21 @@ class Limits:
     origins: tuple[str, ...] = ()
 
 
+@dataclass(eq=False)
 class Endpoint:
     """Drive one session. ``on_events`` gets what it tells, ``on_room`` whether a connection takes more."""
 
-    def __init__(
-        self,
-        session: Session,
-        framing: Framing,
-        *,
-        protocol: str = "",
-        limits: Limits | None = None,
-        recorder: Recorder | None = None,
-        on_events: Callable[[list[Any]], None] | None = None,
-        on_lost: Callable[[Pipe, Exception | None], None] | None = None,
-        on_room: Callable[[bool], None] | None = None,
-    ) -> None:
-        self.session = session
-        self.framing = framing
-        self.protocol = protocol
-        self.limits = limits or Limits()
-        self.recorder = recorder
-        self.on_events = on_events
-        self.on_lost = on_lost
-        self.on_room = on_room
+    session: Session
+    framing: Framing
+    _: KW_ONLY
+    protocol: str = ""
+    limits: Limits = field(default_factory=Limits)
+    recorder: Recorder | None = None
+    on_events: Callable[[list[Any]], None] | None = None
+    on_lost: Callable[[Pipe, Exception | None], None] | None = None
+    on_room: Callable[[bool], None] | None = None
+
+    def __post_init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.buffer = memoryview(bytearray(READ_BYTES))
         self.effects = Effects(self)
@@ -94,7 +86,7 @@ class Endpoint:
         self._timer_at = 0.0
         self._empty: asyncio.Event | None = None
         self._notes_until, self._notes_told, self._notes_kept = 0.0, 0, 0
-        session.epoch = time.time() - self.loop.time()
+        self.session.epoch = time.time() - self.loop.time()
 
     def opened(self, pipe: Pipe) -> None:
         self.accepted += pipe.side == SERVER

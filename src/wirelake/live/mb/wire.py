@@ -208,17 +208,13 @@ class Ids:
 
     def take(self) -> bytes:
         if not self.ready:
-            self._make()
+            digits = self._chance.randbytes(16 * self.BATCH).hex().encode()
+            made = bytearray(self._TEMPLATE * self.BATCH)
+            for i, at in self._PLACES:  # digit by digit, each for all ids at once
+                column = digits[i::32]
+                made[at :: len(self._TEMPLATE)] = column.translate(self._VARIANT) if i == 16 else column
+            self.ready = bytes(made).split()
         return self.ready.pop()
-
-    def _make(self) -> None:
-        """Digit by digit, each for all ids at once."""
-        digits = self._chance.randbytes(16 * self.BATCH).hex().encode()
-        made = bytearray(self._TEMPLATE * self.BATCH)
-        for i, at in self._PLACES:
-            column = digits[i::32]
-            made[at :: len(self._TEMPLATE)] = column.translate(self._VARIANT) if i == 16 else column
-        self.ready = bytes(made).split()
 
 
 def write_json(value: Any) -> bytes:
