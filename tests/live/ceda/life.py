@@ -79,7 +79,7 @@ class CedaPlayer(Player):
             self._served.add(pattern := chance.choice(SERVED))
             self.client.subscribe([pattern], self.now)
         elif what < 0.96:
-            self.client.logout(self.now)
+            self.client.leaving(self.now)
         elif self.in_force:
             self.left(pattern := chance.choice(sorted(self.in_force)))
             self.client.unsubscribe([pattern], self.now)

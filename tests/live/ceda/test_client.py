@@ -577,10 +577,10 @@ def test_a_logout_is_bare_and_closes() -> None:
     client, server = ready()
     token = client.request("q", {1: 1}, 0.0)
     server.raw()
-    client.logout(0.0)
+    client.leaving(0.0)
     assert server.raw() == bytes.fromhex("820114") and server.is_closed
     assert taken(client) == [Answered(token, None, ConnectionLost()), Lost("logged out")]
-    client.logout(0.0)
+    client.leaving(0.0)
     assert client.deadline is None
 
 

@@ -74,11 +74,10 @@ class Broker:
     def unname(self, connection: Connection) -> None:
         """Nobody is called so any more."""
         for name in {connection.user, connection.client_id}:
-            named = self._called.get(name)
-            if named is not None:
-                named.pop(connection, None)
-                if not named:
-                    del self._called[name]
+            named = self._called.get(name, {})
+            named.pop(connection, None)
+            if not named:
+                self._called.pop(name, None)
 
     def subscribe(self, connection: Connection, text: str) -> str | None:
         """Subscribe something; return why not, empty if it is done now, None if it was already."""
@@ -243,7 +242,9 @@ class Broker:
     def hand_over(self, connection: Connection, message: Message, now: float) -> None:
         """Give a message to those inside this process who have subscribed its topic: without a broker that is all."""
         message = message if message.code == REPLY else replace(message, connection_id=connection.number)
-        inside = self._inside(message)
+        known = self._known(message.connection_id)
+        found = self.subscriptions.route(message.topic) if message.code != REPLY else () if known is None else (known,)
+        inside = tuple(one for one in found if one.link.is_inside)
         if inside:
             self.deliver(message, inside[:1] if message.code == REQUEST else inside, now)
             return
@@ -252,11 +253,6 @@ class Broker:
             connection.noted.add("unheard")
             text = "messages are dropped: the server is no broker, and no service of the hub has subscribed them"
             self._session.note("warn", text, connection=connection.number, topic=message.topic)
-
-    def _inside(self, message: Message) -> tuple[Connection, ...]:
-        known = self._known(message.connection_id)
-        found = self.subscriptions.route(message.topic) if message.code != REPLY else () if known is None else (known,)
-        return tuple(one for one in found if one.link.is_inside)
 
     def _publish(self, message: Message, payload: bytes | None, now: float) -> None:
         self._counts["published"] += 1
@@ -371,7 +367,6 @@ class Broker:
         link = target.link
         if link.unsent > self._limits.unsent and link.closing is None:
             self._counts["slow_readers_closed"] += 1
-            self._session.note(
-                "warn", "closed a connection that does not read", connection=target.number, unsent=link.unsent
-            )
+            text = "closed a connection that does not read"
+            self._session.note("warn", text, connection=target.number, unsent=link.unsent)
             self.close(target, f"more than {self._limits.unsent} bytes wait to be sent", 1008, at_once=True)

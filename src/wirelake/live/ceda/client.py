@@ -119,14 +119,11 @@ class CedaClient(Session):
         if self._talk is not None and now >= self._look_at:
             self._look(self._talk, now)
 
-    def logout(self, now: float) -> None:
+    def leaving(self, now: float) -> None:
         if self._talk is not None:
             self._talk.states.move(CLIENT, "logout")
             self._say(self._talk, bytes((wire.LOGOUT,)))
             self._lose("logged out")
-
-    def leaving(self, now: float) -> None:
-        self.logout(now)
 
     def beat(self, now: float) -> str:
         """Send a heartbeat if we are ready: when it returns, as Answered, the server has read all before it."""

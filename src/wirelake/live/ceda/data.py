@@ -151,11 +151,8 @@ class Keys:
         self._count = self._count % MAX_KEYS + 1
         key = f"{topic}.{self._process}.{self._count}"
         if len(key) > MAX_KEY:
-            raise EncodeError(
-                f"the topic is too long for a blob: its key {key!r} has more than {MAX_KEY} characters",
-                rule="int_range",
-                path="reply_topic",
-            )
+            text = f"the topic is too long for a blob: its key {key!r} has more than {MAX_KEY} characters"
+            raise EncodeError(text, rule="int_range", path="reply_topic")
         return key
 
 
@@ -177,7 +174,7 @@ def _split(message: Message, blob: Blob, key: str, size: int) -> Iterator[Messag
     check_blob(blob)
     others = without(message.body, blob.position)
     if not blob.data:
-        yield replace(message, blob=None, body=others + bytes_cell(blob.position, b""))
+        yield replace(message, blob=None, body=others + write_record({blob.position: b""}))
         return
     total, position = len(blob.data), blob.position
     count = -(-total // size)
@@ -185,13 +182,13 @@ def _split(message: Message, blob: Blob, key: str, size: int) -> Iterator[Messag
         message = Message(GROUP_PUB, message.topic, message.body, reply_topic=key)
     for index in range(count):
         data = blob.data[index * size : (index + 1) * size]
-        written = bytes_cell(position, data)
+        written = write_record({position: data})
         if index == 0:
             signature = FIRST.pack(1, 0, count, total, position, len(data))
-            yield replace(message, blob=None, body=others + written + bytes_cell(0, signature))
+            yield replace(message, blob=None, body=others + written + write_record({0: signature}))
         else:
             signature = NEXT.pack(1, index, len(data))
-            yield replace(message, blob=None, signal_id="", body=written + bytes_cell(0, signature))
+            yield replace(message, blob=None, signal_id="", body=written + write_record({0: signature}))
 
 
 def answer_to(asked: Message, body: bytes, blob: Blob | None) -> Message | None:
@@ -230,10 +227,6 @@ def write_record(record: Record, charset: str = "utf-8") -> bytes:
     if isinstance(record, Mapping):
         record = [Cell(fid, _KINDS.get(type(value)) or _kind(value), value) for fid, value in record.items()]
     return _writer(charset)(record, "record")
-
-
-def bytes_cell(fid: int, value: bytes) -> bytes:
-    return write_record({fid: value})
 
 
 @lru_cache(maxsize=64)

@@ -27,7 +27,6 @@ class CedaSettings(ServiceSettings):
     def __post_init__(self) -> None:
         if sum((self.users is not None, self.users_file is not None, bool(self.authenticator))) > 1:
             raise ValueError("users, users_file and authenticator exclude each other: one of them says who may log in")
-
         if not self.options.broker and not self.services:
             raise ValueError("options.broker = false needs services: they get what clients send")
 

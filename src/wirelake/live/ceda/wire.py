@@ -82,11 +82,8 @@ def decode_payload(payload: bytes, dialect: str, charset: str = "utf-8", errors:
 def check_sendable(payload: bytes, dialect: str) -> None:
     most = MAX_PAYLOAD[dialect]
     if len(payload) > most:
-        raise EncodeError(
-            f"the payload has {len(payload)} bytes, at most {most} can be sent",
-            rule="frame_limit",
-            path="payload_length",
-        )
+        text = f"the payload has {len(payload)} bytes, at most {most} can be sent"
+        raise EncodeError(text, rule="frame_limit", path="payload_length")
 
 
 def java_warning(payload: bytes, names: tuple[bytes, ...] = ()) -> str:

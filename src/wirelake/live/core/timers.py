@@ -23,9 +23,6 @@ class Timers(Generic[Key]):
         self._heap: list[tuple[float, int, Key]] = []
         self._count = 0
 
-    def __len__(self) -> int:
-        return len(self._times)
-
     def set(self, key: Key, when: float) -> None:
         before = self._times.get(key)
         self._times[key] = when

@@ -31,16 +31,15 @@ class Pages:
 
     async def listen(self, address: Address) -> Address:
         self._hosts.add(address[0])
-        self._listeners = await listen(address, self._connection)
+        self._listeners = await listen(
+            address, lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=MAX_HEAD), self._serve)
+        )
         return address_of(self._listeners[0])
 
     async def close(self) -> None:
         await stop_listening(self._listeners)
         for writer in list(self._open):
             writer.transport.abort()
-
-    def _connection(self) -> asyncio.StreamReaderProtocol:
-        return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=MAX_HEAD), self._serve)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Reply to one request, then give the client time to read. When too many take theirs, the oldest gives way."""

@@ -203,9 +203,8 @@ class Hub:
             "connections": {name: server.connections for name, server in self.servers.items()},
             "recording": None if self.recorder is None else self.recorder.problem or "ok",
         }
-        return Response(
-            503 if self.is_draining else 200, prepare("application/json", json.dumps(health).encode() + b"\n")
-        )
+        status = 503 if self.is_draining else 200
+        return Response(status, prepare("application/json", json.dumps(health).encode() + b"\n"))
 
     async def until_stopped(self) -> None:
         await self._stopped.wait()

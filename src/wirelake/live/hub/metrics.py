@@ -101,11 +101,8 @@ def _stores(hub: Hub) -> Iterator[Family]:
     yield "store_requests_total", "Requests to the store.", each("requests")
     yield "store_batches_total", "Groups of requests that shared a transaction.", each("batches")
     yield "store_syncs_total", "Times that the store waited for its disk.", each("fsyncs")
-    yield (
-        "store_group_size",
-        "Requests of a batch, on average.",
-        [({"protocol": name}, one["requests"] / max(one["batches"], 1)) for name, one in counts.items()],
-    )
+    sizes = {name: one["requests"] / max(one["batches"], 1) for name, one in counts.items()}
+    yield "store_group_size", "Requests of a batch, on average.", [({"protocol": n}, size) for n, size in sizes.items()]
     for meter in hub.meters:
         yield from meter.families
 

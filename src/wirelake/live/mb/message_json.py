@@ -29,18 +29,14 @@ def _read(given: dict[str, Any]) -> Outgoing:
 
 
 def _show(message: Any) -> dict[str, Any]:
-    shown: dict[str, Any] = {"topic": message.topic}
     try:
         text = message.payload.decode()
+        shown = {"payload": json.loads(text, parse_constant=_refuse)}
     except UnicodeDecodeError:
-        shown["hex"] = message.payload.hex()
-    else:
-        try:
-            shown["payload"] = json.loads(text, parse_constant=_refuse)
-        except (ValueError, RecursionError):
-            shown["text"] = text
-    shown["version"] = message.version
-    return shown
+        shown = {"hex": message.payload.hex()}
+    except (ValueError, RecursionError):
+        shown = {"text": text}
+    return {"topic": message.topic, **shown, "version": message.version}
 
 
 def _refuse(word: str) -> None:

@@ -108,8 +108,5 @@ class Outbox:
 
 @lru_cache(maxsize=MAX_HEADS)
 def _front(key: bytes) -> bytes:
-    """Return action, topic and version as JSON, without the last quote; ``key`` is the header up to where the id is.
-
-    None of the three can have a character that JSON would escape.
-    """
+    """Return what a header has before its id as JSON, without the last quote: there is nothing to escape in it."""
     return b'"action":"%b","topic":"%b","version":"%b' % tuple(key.split(b":")[:3])

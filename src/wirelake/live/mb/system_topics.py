@@ -67,9 +67,8 @@ class SystemTopics:
         if name == HEARTBEAT and head.action != PUBLISH:
             return SUCCESS if head.action == REQUEST else None
         if head.action != REQUEST:
-            raise Fault(
-                "INVALID_REQUEST", f"{head.topic} takes no {head.action}", {"action": head.action, "topic": head.topic}
-            )
+            details = {"action": head.action, "topic": head.topic}
+            raise Fault("INVALID_REQUEST", f"{head.topic} takes no {head.action}", details)
         # Listings grow with the number of services and subscriptions, so nobody gets any number of them.
         spent, own, is_listing = self._broker.spent, (LISTINGS, service), name in LISTINGS
         if is_listing and (spent[own] >= LISTED or spent[LISTINGS] >= ALL_LISTED):
@@ -116,9 +115,7 @@ class SystemTopics:
         return write_json({"services": found})
 
     def _subscriptions_of(self, service: Service, args: Args) -> bytes:
-        wanted = args.get("serviceId")
-        if wanted is None:
-            wanted = service.id
+        wanted = service.id if args.get("serviceId") is None else args["serviceId"]
         if not isinstance(wanted, str) or not _is_service_id(wanted):
             raise invalid("serviceId has to be a UUID in lower case", args, "serviceId")
         one = self._broker.services.get(wanted)
@@ -132,8 +129,7 @@ class SystemTopics:
     def _subscribe(self, service: Service, args: Args) -> bytes:
         action, topic = self._action_and_topic(args, SUBSCRIBABLE)
         priority = args.get("priority", 0)
-        is_number = isinstance(priority, int | float) and not isinstance(priority, bool)
-        number = plain_number(priority) if is_number else None
+        number = plain_number(priority) if type(priority) in (int, float) else None
         if number is None:
             raise invalid("priority has to be a finite number", args, "priority")
         if action == RESPONSE:

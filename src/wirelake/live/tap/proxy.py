@@ -18,11 +18,9 @@ from ..core.address import Address, show_address
 from ..core.log import log
 from ..drive.endpoint import TO_CLIENT, TO_SERVER
 from ..drive.listeners import address_of, listen, stop_listening
-from ..drive.pipe import NO_LINGER
+from ..drive.pipe import HIGH_WATER, NO_LINGER
 from .recorder import Recorder
 
-HIGH_WATER = 1 << 18
-"""Unsent bytes of one direction of a connection above which its source is not read from."""
 POLL_SECONDS = 0.01
 QUIET_SECONDS = 0.2
 """Nothing has passed for so long: nobody is in the middle of a sentence."""
@@ -66,10 +64,7 @@ class Proxy:
         self.listening = [address_of(server) for server in self._servers]
 
     async def stop(self, drain_seconds: float = 5.0) -> None:
-        """Accepts nobody any more, passes on what is under way, and closes every connection.
-
-        Those that are silent are closed soon; what has not come through after ``drain_seconds`` is cut off.
-        """
+        """Accept nobody any more, and close every connection: soon where nothing comes, or when the time is over."""
         self.is_stopping = True
         await stop_listening(self._servers)
         deadline = asyncio.get_running_loop().time() + drain_seconds

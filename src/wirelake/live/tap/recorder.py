@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,6 +50,7 @@ class _Passing:
     ended: tuple[int, Literal["closed", "reset"]] | None = None
 
 
+@dataclass(eq=False)
 class Recorder:
     """Record into ``directory``, which is created if missing; OSError if nothing can be written to it.
 
@@ -58,29 +59,25 @@ class Recorder:
     and when it resumes.
     """
 
-    def __init__(
-        self,
-        directory: str | os.PathLike[str],
-        *,
-        rotate_bytes: int | None = ROTATE_BYTES,
-        rotate_seconds: float | None = None,
-        sync_seconds: float = 1.0,
-        retry_seconds: float = 2.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.directory = Path(directory)
+    directory: Path
+    _: KW_ONLY
+    rotate_bytes: int | None = ROTATE_BYTES
+    rotate_seconds: float | None = None
+    sync_seconds: float = 1.0
+    retry_seconds: float = 2.0
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self.directory.mkdir(0o700, parents=True, exist_ok=True)
         self._probe()
-        rotate_us = None if rotate_seconds is None else int(rotate_seconds * 1e6)
-        self._writer = TapWriter(self.directory, rotate_bytes=rotate_bytes, rotate_us=rotate_us)
+        rotate_us = None if self.rotate_seconds is None else int(self.rotate_seconds * 1e6)
+        self._writer = TapWriter(self.directory, rotate_bytes=self.rotate_bytes, rotate_us=rotate_us)
         self.problem = ""
         """Why nothing is recorded at the moment; empty if all is well."""
         self.recorded = self.unrecorded = 0
         """Bytes of streams that the operating system was given, and that it was not."""
         self.unrecorded_connections = 0
         """Connections that came and went while nothing could be recorded."""
-        self._sync_seconds, self._retry_seconds = sync_seconds, retry_seconds
-        self._clock = clock
         self._passing: dict[int, _Passing] = {}
         self._next = 0
         self._held = 0
@@ -183,10 +180,10 @@ class Recorder:
             self._close(connection, passing)
 
     def _is_on(self) -> bool:
-        return not self.problem or (self._clock() >= self._try_at and self._resume())
+        return not self.problem or (self.clock() >= self._try_at and self._resume())
 
     def _stop(self, error: Exception) -> None:
-        self._try_at = self._clock() + self._retry_seconds
+        self._try_at = self.clock() + self.retry_seconds
         was_on = not self.problem
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or repr(error)
         self.problem = f"{self.directory}: {reason}"
@@ -233,10 +230,7 @@ class Recorder:
                 self.tell_time(asyncio.get_running_loop().time())
 
     def tell_time(self, now: float) -> None:
-        """Say in the capture that nothing came for a while, so that whoever waits for a reply knows that it is late.
-
-        To be called often, with the seconds of a clock.
-        """
+        """Say in the capture that nothing came for a while, so that a reply is known to be late. To be called often."""
         if self._told != self._place():
             self._silence = SILENT_SECONDS
         elif now < self._tell_at:
@@ -254,7 +248,7 @@ class Recorder:
         """A thread waits for the disk. It opens the files itself: those of the writer may be closed meanwhile."""
         synced = (0, 0)
         while True:
-            await asyncio.sleep(self._sync_seconds)
+            await asyncio.sleep(self.sync_seconds)
             place = self._place()
             if place != synced:
                 problem = await asyncio.to_thread(_sync, self.directory, self.paths[max(synced[0] - 1, 0) :])
