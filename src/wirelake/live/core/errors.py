@@ -54,7 +54,7 @@ class RequestTimeout(LiveError, TimeoutError):
 
 
 class AnswerError(LiveError):
-    """The reply is an error: ``code``, ``message``, ``details`` are the peer's. A handler raises it to reply so."""
+    """The reply is an error with the peer's ``code``, ``message``, ``details`` (or None). Handlers raise it to reply so."""
 
     usual_rule = "answer_error"
 

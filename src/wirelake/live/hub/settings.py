@@ -21,9 +21,6 @@ from ..records import LIVE, TRANSPORTS
 from .metrics import ReadFigures
 from .users import Gate
 
-LEVELS = ("debug", "info", "warn", "error")
-FORMS = ("auto", "json", "text")
-
 
 @dataclass(frozen=True, slots=True)
 class Served:
@@ -79,8 +76,8 @@ class MetricsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    level: str = setting("info", among=LEVELS)
-    format: str = setting("auto", among=FORMS)
+    level: str = setting("info", among=("debug", "info", "warn", "error"))
+    format: str = setting("auto", among=("auto", "json", "text"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +136,7 @@ def load_settings(path: Path) -> HubSettings:
 
 
 def read_settings(tables: dict[str, Any], name: str, directory: Path) -> HubSettings:
-    """Return the settings of tables. Protocols with a table are served, or all; without listeners at the usual ones."""
+    """Return the settings of tables: of protocols that have one, or of all; without listeners at their usual ports."""
     reader = Reader(name, directory)
     reader.refuse_unknown(tables, [*LIVE, *_TABLES], "")
     services = {}

@@ -59,7 +59,7 @@ class Recorder:
     and when it resumes.
     """
 
-    directory: Path
+    directory: str | os.PathLike[str]
     _: KW_ONLY
     rotate_bytes: int | None = ROTATE_BYTES
     rotate_seconds: float | None = None
@@ -68,10 +68,11 @@ class Recorder:
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        self.directory.mkdir(0o700, parents=True, exist_ok=True)
+        self._directory = Path(self.directory)
+        self._directory.mkdir(0o700, parents=True, exist_ok=True)
         self._probe()
         rotate_us = None if self.rotate_seconds is None else int(self.rotate_seconds * 1e6)
-        self._writer = TapWriter(self.directory, rotate_bytes=self.rotate_bytes, rotate_us=rotate_us)
+        self._writer = TapWriter(self._directory, rotate_bytes=self.rotate_bytes, rotate_us=rotate_us)
         self.problem = ""
         """Why nothing is recorded at the moment; empty if all is well."""
         self.recorded = self.unrecorded = 0
@@ -186,7 +187,7 @@ class Recorder:
         self._try_at = self.clock() + self.retry_seconds
         was_on = not self.problem
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or repr(error)
-        self.problem = f"{self.directory}: {reason}"
+        self.problem = f"{self._directory}: {reason}"
         if isinstance(error, OSError) and error.errno not in _COMES_BACK:
             self._give_up_file()
         if was_on:
@@ -209,7 +210,7 @@ class Recorder:
 
     def _probe(self) -> None:
         """Raises OSError if the directory cannot take a little more than the next chunk."""
-        with tempfile.TemporaryFile(dir=self.directory, buffering=0) as file:
+        with tempfile.TemporaryFile(dir=self._directory, buffering=0) as file:
             left = PROBE_BYTES
             while left:  # only the next write tells why the one before was short
                 left -= file.write(bytes(left))
@@ -251,7 +252,7 @@ class Recorder:
             await asyncio.sleep(self.sync_seconds)
             place = self._place()
             if place != synced:
-                problem = await asyncio.to_thread(_sync, self.directory, self.paths[max(synced[0] - 1, 0) :])
+                problem = await asyncio.to_thread(_sync, self._directory, self.paths[max(synced[0] - 1, 0) :])
                 if problem:
                     log.error(f"the disk may not have kept everything: {problem}")
                 synced = place
