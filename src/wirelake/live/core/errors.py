@@ -54,7 +54,7 @@ class RequestTimeout(LiveError, TimeoutError):
 
 
 class AnswerError(LiveError):
-    """An error as a reply, with the peer's ``code``, ``message`` and ``details`` (or None). Handlers raise it to reply so."""
+    """An error as a reply, with the peer's ``code``, ``message``, ``details`` (or None). Handlers raise it too."""
 
     usual_rule = "answer_error"
 
