@@ -97,7 +97,11 @@ def read_head(head: bytes) -> Request:
     if method not in ("GET", "HEAD"):
         raise Refused(405, "only GET and HEAD", ("Allow", "GET, HEAD"), is_last=is_last)
     path, _, query = target.partition("?")
-    return Request(method, path, _query(query, is_last), headers, is_last)
+    try:
+        fields = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="replace"))
+    except ValueError:
+        raise Refused(400, f"more than {MAX_FIELDS} fields in the query", is_last=is_last) from None
+    return Request(method, path, fields, headers, is_last)
 
 
 def _first_line(line: str) -> tuple[str, str, str]:
@@ -125,13 +129,6 @@ def _headers(lines: list[str]) -> dict[str, str]:
     if not _LENGTH.fullmatch(headers.get("content-length", "0")):
         raise Refused(400, "content-length is not a length", is_last=True)
     return headers
-
-
-def _query(query: str, is_last: bool) -> dict[str, str]:
-    try:
-        return dict(parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="replace"))
-    except ValueError:
-        raise Refused(400, f"more than {MAX_FIELDS} fields in the query", is_last=is_last) from None
 
 
 # --- names of this machine: none that another site could point here, as the Host header tells

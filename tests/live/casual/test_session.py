@@ -176,7 +176,7 @@ def test_a_call_without_reply_gets_none_whatever_happens(play: Play, peer: Peer)
         assert peer.call(service, b"x", flags=TPNOREPLY) is None
     assert peer.call("echo", b"x", flags=TPNOREPLY, xid=xid(1)) is None
     assert peer.prepare(xid(1)) == -4, "it ran outside the transaction"
-    assert not peer.heard and not play.session.timers
+    assert not peer.heard and play.session.timers.deadline is None
 
 
 def test_a_call_of_a_correlation_in_progress_is_a_loop(play: Play, peer: Peer) -> None:

@@ -11,11 +11,12 @@ from tests.live.simulator import Node
 from wirelake.codec.topics import match_topic
 from wirelake.live.ceda.client import CedaClient
 from wirelake.live.ceda.data import Blob
-from wirelake.live.ceda.events import Answered, Asked, Delivered, Lost, Refused, SubscriptionResult
+from wirelake.live.ceda.events import Asked, Delivered, Refused, SubscriptionResult
 from wirelake.live.ceda.logins import CedaLogin, LoginAttempt
 from wirelake.live.ceda.options import CedaClientOptions, CedaServerOptions
 from wirelake.live.ceda.server import CedaServer
 from wirelake.live.ceda.wire import AUTO, CEDA4_WS, CEDA_TCP
+from wirelake.live.core.session import Answered, Lost
 from wirelake.protocols import load
 from wirelake.protocols.ceda.messages import ControlCode
 
@@ -78,7 +79,7 @@ class CedaPlayer(Player):
             self._served.add(pattern := chance.choice(SERVED))
             self.client.subscribe([pattern], self.now)
         elif what < 0.96:
-            self.client.logout(self.now)
+            self.client.leaving(self.now)
         elif self.in_force:
             self.left(pattern := chance.choice(sorted(self.in_force)))
             self.client.unsubscribe([pattern], self.now)

@@ -9,11 +9,10 @@ from typing import Any
 
 import wirelake
 from wirelake.live.ceda.client import CedaClient
-from wirelake.live.ceda.data import Blob
+from wirelake.live.ceda.data import Blob, Record, write_record
 from wirelake.live.ceda.events import Delivered
 from wirelake.live.ceda.logins import CedaLogin, LoginAttempt
 from wirelake.live.ceda.options import CedaClientOptions, CedaServerOptions
-from wirelake.live.ceda.records import Record, write_record
 from wirelake.live.ceda.server import CedaServer
 from wirelake.live.ceda.wire import CEDA4_WS, CEDA_TCP, FRAMINGS, decode_payload
 from wirelake.live.core.effects import Authenticate, Done, Effect, Failed, Result

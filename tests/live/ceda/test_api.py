@@ -356,8 +356,8 @@ def test_an_application_that_stands_still_does_not_lose_its_connection_to_heartb
             await other.publish("a", {1: 2})
             await until(lambda: client._connection.flow.is_stopped)
             session = client._session
-            session._watch.seconds = 0.02
-            client._connection.do(lambda now: setattr(session._watch, "look_at", now))
+            session.options = replace(session.options, heartbeat_seconds=0.02)
+            client._connection.do(lambda now: setattr(session, "_look_at", now))
             before = session.counts["heartbeats_sent"]
             await until(lambda: session.counts["heartbeats_sent"] >= before + 5)
             assert client.is_connected

@@ -10,11 +10,11 @@ from msgspec.structs import replace as with_
 
 import wirelake
 from tests.live.ceda.play import JudgingServer, Participant, Peer, Scene, control, values
-from wirelake.live.ceda.data import Blob, Message, payloads, read_data
-from wirelake.live.ceda.events import Answered, Asked, Delivered
+from wirelake.live.ceda.data import Blob, Message, payloads, read_data, write_record
+from wirelake.live.ceda.events import Asked, Delivered
 from wirelake.live.ceda.options import CedaLimits, CedaServerOptions
-from wirelake.live.ceda.records import write_record
 from wirelake.live.ceda.wire import CEDA4, CEDA4_WS, FRAMINGS, PUBLISH, REQUEST
+from wirelake.live.core.session import Answered
 from wirelake.protocols import ceda as p
 
 DIALECTS = (CEDA4, CEDA4_WS)

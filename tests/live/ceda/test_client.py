@@ -15,22 +15,13 @@ import wirelake
 from tests.live.ceda.play import HEARTBEAT, Peer, control, values
 from wirelake.errors import EncodeError, LocalProtocolError
 from wirelake.live.ceda.client import CedaClient
-from wirelake.live.ceda.data import Blob, Message, payloads
-from wirelake.live.ceda.events import (
-    Answered,
-    Asked,
-    Delivered,
-    Lost,
-    Ready,
-    Refused,
-    SubscriptionResult,
-    TopicsRefused,
-)
+from wirelake.live.ceda.data import Blob, Message, payloads, write_record
+from wirelake.live.ceda.events import Asked, Delivered, Ready, Refused, SubscriptionResult, TopicsRefused
 from wirelake.live.ceda.logins import CedaLogin
 from wirelake.live.ceda.options import CedaClientOptions, CedaLimits
-from wirelake.live.ceda.records import write_record
 from wirelake.live.ceda.wire import CEDA4, CEDA4_WS, FRAMINGS, PUBLISH, REPLY
 from wirelake.live.core.errors import ConnectionLost, RequestTimeout
+from wirelake.live.core.session import Answered, Lost
 from wirelake.protocols import ceda as p
 from wirelake.spec import Cell
 
@@ -586,10 +577,10 @@ def test_a_logout_is_bare_and_closes() -> None:
     client, server = ready()
     token = client.request("q", {1: 1}, 0.0)
     server.raw()
-    client.logout(0.0)
+    client.leaving(0.0)
     assert server.raw() == bytes.fromhex("820114") and server.is_closed
     assert taken(client) == [Answered(token, None, ConnectionLost()), Lost("logged out")]
-    client.logout(0.0)
+    client.leaving(0.0)
     assert client.deadline is None
 
 

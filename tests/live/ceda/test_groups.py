@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from wirelake.errors import EncodeError
-from wirelake.live.ceda.data import MAX_BLOB, Blob, Keys, Message, payloads, read_data
+from wirelake.live.ceda.data import MAX_BLOB, Blob, Keys, Message, payloads, read_data, write_record
 from wirelake.live.ceda.groups import GroupLimits, Merger
-from wirelake.live.ceda.records import write_record
 from wirelake.live.ceda.wire import CEDA4, CEDA4_WS, FRAMINGS, GROUP_PUB, P2P, PUBLISH, REPLY, REQUEST
 from wirelake.spec import Cell
 

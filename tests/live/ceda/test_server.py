@@ -18,12 +18,11 @@ import wirelake
 from tests.live.ceda.play import HEARTBEAT, JudgingServer, Peer, Scene, control, values
 from wirelake.codec.subscriptions import Subscriptions
 from wirelake.live.ceda import logins
-from wirelake.live.ceda.data import Blob, Message, payloads
+from wirelake.live.ceda.data import Blob, Message, payloads, write_record
 from wirelake.live.ceda.events import Delivered
 from wirelake.live.ceda.groups import GroupLimits
 from wirelake.live.ceda.logins import LoginAttempt
 from wirelake.live.ceda.options import CedaLimits, CedaServerOptions
-from wirelake.live.ceda.records import write_record
 from wirelake.live.ceda.server import CedaServer
 from wirelake.live.ceda.wire import CEDA4, CEDA4_WS, CEDA_TCP, FRAMINGS, PUBLISH, TOPICS
 from wirelake.live.ceda.work import AT_ONCE

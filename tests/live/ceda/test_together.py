@@ -11,11 +11,12 @@ import pytest
 from tests.live.ceda.play import JudgingServer, Tied
 from wirelake.live.ceda.client import CedaClient
 from wirelake.live.ceda.data import Blob
-from wirelake.live.ceda.events import Answered, Asked, Delivered, Lost, Ready, Refused
+from wirelake.live.ceda.events import Asked, Delivered, Ready, Refused
 from wirelake.live.ceda.logins import CedaLogin
 from wirelake.live.ceda.options import CedaClientOptions, CedaServerOptions
 from wirelake.live.ceda.wire import CEDA4, CEDA4_WS
 from wirelake.live.core.errors import ConnectionLost
+from wirelake.live.core.session import Answered, Lost
 
 DIALECTS = (CEDA4, CEDA4_WS)
 

@@ -13,8 +13,7 @@ from tests.live.ceda.play import CEDA_MESSAGES
 from tests.vectors.load import Vector, vectors
 from wirelake.codec.detect import detector_for
 from wirelake.errors import DecodeError, EncodeError
-from wirelake.live.ceda.data import read_data
-from wirelake.live.ceda.records import is_record, write_record
+from wirelake.live.ceda.data import is_record, read_data, write_record
 from wirelake.live.ceda.wire import (
     AUTO,
     CEDA4,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,18 @@ from tests.live.toy import Peer, run
 from tests.live.toy_durable import LINES, FileStorage, ShelfServer
 from tests.waiting import until
 from wirelake.live.core.address import Address
-from wirelake.live.core.effects import Cancelled, Done, Effect, Failed, Result, Store
+from wirelake.live.core.effects import Call, Cancel, Cancelled, Done, Effect, Failed, Result, Store
+from wirelake.live.core.session import Session
 from wirelake.live.drive import effects as effects_module
 from wirelake.live.drive import writer as writer_module
 from wirelake.live.drive.effects import THREADS
+from wirelake.live.drive.endpoint import Endpoint
 from wirelake.live.drive.pipe import LINK
 from wirelake.live.drive.server import Server
 from wirelake.live.drive.writer import EXIT_STATUS, Writer
 
 PASSWORD = "s3cret"
+VARIABLE: contextvars.ContextVar[int] = contextvars.ContextVar("variable", default=0)
 
 
 def turned(text: str) -> str:
@@ -497,3 +501,175 @@ def test_at_the_end_what_takes_too_long_is_cancelled_and_told(tmp_path: Path) ->
         assert sorted(ended) == ["x", "y"]
 
     run(main)
+
+
+# --- coroutines
+
+
+class Running(Session):
+    """Coroutines that a session wants to be called, and how they ended, in that order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended: list[tuple[Effect, Result]] = []
+        self.started: list[Effect] = []
+        self._endpoint = Endpoint(self, LINES)
+
+    def start(self, function: Callable[[object], Any]) -> Effect:
+        self.started.append(self._wanted(Call(function, None)))
+        return self.started[-1]
+
+    def cancel(self, effect: Effect) -> None:
+        self._wanted(Cancel(effect))
+
+    def _wanted(self, effect: Effect) -> Effect:
+        self.want(effect)
+        self._endpoint.settle()
+        return effect
+
+    def completed(self, effect: Effect, result: Result, now: float) -> None:
+        super().completed(effect, result, now)
+        self.ended.append((effect, result))
+
+    async def results(self, count: int) -> list[Result]:
+        await until(lambda: len(self.ended) >= count)
+        return [result for _, result in self.ended]
+
+
+def running(test: Callable[[Running], Awaitable[None]]) -> None:
+    async def inside() -> None:
+        await test(Running())
+
+    asyncio.run(inside())
+
+
+def test_coroutines_that_do_not_wait_share_a_task_and_end_in_their_order() -> None:
+    async def test(play: Running) -> None:
+        async def one(number: object) -> Any:
+            return number, id(asyncio.current_task())
+
+        for _ in range(10):
+            play.start(one)
+        results = await play.results(10)
+        assert len(set(results)) == 1 and isinstance(results[0], Done)
+        assert [effect for effect, _ in play.ended] == play.started
+
+    running(test)
+
+
+def test_a_coroutine_that_waits_keeps_nobody_from_running_and_is_alone_in_its_task() -> None:
+    async def test(play: Running) -> None:
+        go_on = asyncio.Event()
+
+        async def waits(_: object) -> Any:
+            before = asyncio.current_task()
+            await go_on.wait()
+            assert asyncio.current_task() is before
+            return id(before)
+
+        async def quick(_: object) -> str:
+            return "quick"
+
+        effects = [play.start(function) for function in (waits, quick, waits, quick)]
+        assert await play.results(2) == [Done("quick")] * 2
+        go_on.set()
+        await play.results(4)
+        ended = dict(play.ended)
+        assert ended[effects[0]] != ended[effects[2]], "two tasks"
+
+    running(test)
+
+
+def test_an_error_of_a_coroutine_is_its_own() -> None:
+    async def test(play: Running) -> None:
+        error = ValueError("no")
+
+        async def fails(_: object) -> None:
+            raise error
+
+        async def fine(_: object) -> int:
+            return 1
+
+        for function in (fine, fails, fine):
+            play.start(function)
+        assert await play.results(3) == [Done(1), Failed(error), Done(1)]
+
+    running(test)
+
+
+def test_each_coroutine_has_a_context_of_its_own() -> None:
+    async def test(play: Running) -> None:
+        async def sets(_: object) -> int:
+            VARIABLE.set(VARIABLE.get() + 1)
+            await asyncio.sleep(0)
+            VARIABLE.set(VARIABLE.get() + 1)
+            return VARIABLE.get()
+
+        for _ in range(3):
+            play.start(sets)
+        assert await play.results(3) == [Done(2)] * 3 and VARIABLE.get() == 0
+
+    running(test)
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_coroutine_is_taken_back_and_no_other(has_begun: bool) -> None:
+    async def test(play: Running) -> None:
+        begun = asyncio.Event()
+
+        async def waits(_: object) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        async def later(_: object) -> str:
+            await asyncio.sleep(0)
+            return "later"
+
+        effects = [play.start(waits), play.start(later)]
+        if has_begun:
+            await begun.wait()
+        play.cancel(effects[0])
+        await play.results(2)
+        assert dict(play.ended) == {effects[0]: Cancelled(), effects[1]: Done("later")}
+
+    running(test)
+
+
+def test_a_cancel_of_a_coroutine_that_comes_too_late_does_not_reach_the_next() -> None:
+    async def test(play: Running) -> None:
+        effects: list[Effect] = []
+
+        async def takes_itself_back(_: object) -> int:
+            play.cancel(effects[0])
+            return 1
+
+        async def next_one(_: object) -> int:
+            await asyncio.sleep(0)
+            return 2
+
+        effects += [play.start(takes_itself_back), play.start(next_one)]
+        assert await play.results(2) == [Done(1), Done(2)]
+
+    running(test)
+
+
+def test_timeouts_inside_coroutines_work() -> None:
+    async def test(play: Running) -> None:
+        async def waits(_: object) -> str:
+            try:
+                async with asyncio.timeout(0.01):
+                    await asyncio.Event().wait()
+            except TimeoutError:
+                return "too long"
+            return "never"
+
+        async def after(_: object) -> int:
+            await asyncio.sleep(0)
+            return 1
+
+        for function in (waits, after, waits):
+            play.start(function)
+        results = await play.results(3)
+        assert results.count(Done("too long")) == 2 and results.count(Done(1)) == 1
+
+    running(test)

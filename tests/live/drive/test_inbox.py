@@ -83,7 +83,7 @@ def test_a_new_connection_is_not_read_from_if_the_application_is_behind():
     gate = flow(Transport())
     inbox: Inbox[int] = Inbox(gate, 1)
     inbox.put(1)
-    gate.detach()
+    gate.attach(None)
     transport = Transport()
     gate.attach(transport)
     assert not transport.is_reading

@@ -23,7 +23,7 @@ from wirelake.live.core.address import Address
 from wirelake.live.drive import pipe as pipe_module
 from wirelake.live.drive.endpoint import Limits
 from wirelake.live.drive.server import Server
-from wirelake.live.drive.websocket import MAX_UPGRADE, WebSocketFraming
+from wirelake.live.drive.websocket import MAX_UPGRADE_BYTES, WebSocketFraming
 
 UPGRADE = (
     b"GET /any/path HTTP/1.1\r\nHost: localhost\r\nUpgrade: WebSocket\r\nConnection: Upgrade\r\n"
@@ -375,7 +375,7 @@ def test_an_upgrade_may_not_be_endless() -> None:
                     peer.writer.write(b"X-%d: %s\r\n" % (n, b"y" * 1000))
                     await peer.writer.drain()
                     await asyncio.sleep(0)
-            assert server.endpoint.received < 4 * MAX_UPGRADE + (1 << 18)
+            assert server.endpoint.received < 4 * MAX_UPGRADE_BYTES + (1 << 18)
 
     run(main)
 

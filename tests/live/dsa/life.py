@@ -10,8 +10,9 @@ from typing import Any
 
 from tests.live.lives import BODIES, Life, Player, language_of
 from tests.live.simulator import Disk, Node
+from wirelake.live.core.session import Lost
 from wirelake.live.dsa.client import DsaLink
-from wirelake.live.dsa.events import ABSENT, Ended, Invoked, Lost, Ready, Valued
+from wirelake.live.dsa.events import ABSENT, Ended, Invoked, Ready, Valued
 from wirelake.live.dsa.handshake import Identity
 from wirelake.live.dsa.nodes import Nodes
 from wirelake.live.dsa.permissions import CONFIG, Role

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from tests.live.dsa.play import LINK_KEY, Play, frames
 from wirelake.errors import LimitExceeded
+from wirelake.live.core.session import Lost
 from wirelake.live.dsa import wire
 from wirelake.live.dsa.client import LinkOptions
-from wirelake.live.dsa.events import Denied, Ended, Listed, Lost, Ready, Valued
+from wirelake.live.dsa.events import Denied, Ended, Listed, Ready, Valued
 from wirelake.live.dsa.handshake import make_token
 from wirelake.live.dsa.listing import Listing
 from wirelake.live.dsa.nodes import Nodes

@@ -9,8 +9,9 @@ from tests.live.lives import BODIES, Life, Player, language_of
 from tests.live.simulator import Node
 from wirelake.codec.topics import match_topic
 from wirelake.live.core.errors import RequestTimeout
+from wirelake.live.core.session import Answered, Lost
 from wirelake.live.mb.client import MbClient
-from wirelake.live.mb.events import Answered, Lost, Message, Ready, Refused, Request
+from wirelake.live.mb.events import Message, Ready, Refused, Request
 from wirelake.live.mb.options import BrokerOptions, ClientOptions
 from wirelake.live.mb.server import MbBroker
 from wirelake.live.mb.wire import MB_TCP

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 import wirelake
 from tests.live.mb.play import EPOCH, MB_WS, Broker, R, frame, unframe
+from wirelake.live.core.session import Answered, Lost
 from wirelake.live.mb.client import MbClient
-from wirelake.live.mb.events import Answered, Lost, Message, Ready, Request
+from wirelake.live.mb.events import Message, Ready, Request
 from wirelake.live.mb.options import BrokerOptions, ClientOptions
 from wirelake.live.mb.server import MbBroker
 from wirelake.live.mb.wire import MB_TCP

@@ -52,9 +52,7 @@ class Notes(Client[Note, Note]):
                     self._settle(*rest)
                 case "request":
                     number, _, text = rest[1].partition(" ")
-                    responder = self._responder_for(rest[0])
-                    if responder is not None:
-                        responder.take(Note(rest[0], text, number), len(text))
+                    self._hand_to_responder(Note(rest[0], text, number), rest[0], len(text))
 
     async def _subscribe(self, patterns: tuple[str, ...]) -> None:
         for pattern in patterns:

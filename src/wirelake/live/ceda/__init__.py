@@ -1,6 +1,4 @@
-"""The CEDA protocol, live: a server that brokers between its clients, and clients. What a program uses is here, and
-loaded with its first use.
-"""
+"""The CEDA protocol, live: a brokering server, and clients. What a program uses is here, loaded with its first use."""
 
 from __future__ import annotations
 

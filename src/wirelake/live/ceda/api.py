@@ -22,6 +22,7 @@ from ...protocols.ceda import MAX_PAYLOAD
 from ...spec.declare import Cell
 from ..core.errors import AnswerError, ConnectionLost, Refused
 from ..core.log import log
+from ..core.session import Answered
 from ..drive.client import Client, Opening, Subscription, dial
 from ..drive.connection import Dial, Reconnect, unpredictable
 from ..drive.inbox import MOST
@@ -29,15 +30,13 @@ from ..drive.urls import Target
 from . import events as event
 from .client import REQUEST_SECONDS
 from .client import CedaClient as CedaSession
-from .data import Blob, Message
+from .data import Blob, Message, Record
 from .images import refused_topics
 from .logins import CedaLogin
 from .options import CedaClientOptions
-from .records import Record
 from .wire import CEDA_TCP
 
 Request = Message
-"""What a handler gets."""
 RECONNECT = Reconnect(seconds=5.0, most_seconds=5.0, attempts=3)
 ECHO_SECONDS = 5.0
 """How long we wait for a server to show that it has read a subscription."""
@@ -111,10 +110,11 @@ class CedaClient(Client[Message, Message]):
         for happened in events:
             match happened:
                 case event.Asked(message=message):
-                    self._asked(replace(message, generation=self._connection.generation))
+                    asked = replace(message, generation=self._connection.generation)
+                    self.unclaimed += not self._hand_to_responder(asked, asked.topic, asked.size)
                 case event.Delivered(message=message):
                     self._deliver(message.topic, message, message.size)
-                case event.Answered(token=token, reply=reply, error=error):
+                case Answered(token, reply, error):
                     self._settle(token, reply, error)
                 case event.Ready():
                     self._connection.ready()
@@ -122,19 +122,11 @@ class CedaClient(Client[Message, Message]):
                     self._connection.fail(Refused(f"{self.target} refused the login: {reason}"))
                 case event.TopicsRefused(topics=topics):
                     log.warning("the service refused topics of an image", topics=list(topics))
-                case event.SubscriptionResult():
-                    self._subscription_result(happened)
+                case event.SubscriptionResult(topics=wanted, ok=False, reason=reason, is_unsubscribe=False):
+                    error = Refused(f"the subscription of {wanted} was refused: {reason}")
+                    self._end_refused({wanted, *wanted.split("|")}, error)
                 case _:
                     pass
-
-    def _subscription_result(self, result: event.SubscriptionResult) -> None:
-        """Few servers tell."""
-        if not result.ok and not result.is_unsubscribe:
-            error = Refused(f"the subscription of {result.topics} was refused: {result.reason}")
-            log.warning(error.detail)
-            for subscription in self._subscriptions:
-                if set(subscription.patterns) & {result.topics, *result.topics.split("|")}:
-                    subscription._inbox.end(error)
 
     def subscribe(
         self,
@@ -154,19 +146,13 @@ class CedaClient(Client[Message, Message]):
     async def _subscribe(self, patterns: tuple[str, ...], image: bool = False, image_from: str | None = None) -> None:
         await self._connection.usable()
         if image_from is not None:
-            await self._request_image(patterns, image_from)
+            asked = self._connection.do(lambda now: self._session.request_image(patterns, now, server_id=image_from))
+            refused = refused_topics(await self._answer_to(asked, self._session.forget))
+            if set(patterns) <= set(refused):
+                raise Refused(f"the service refused {', '.join(patterns)}")
             return
         self._connection.do(lambda now: self._session.subscribe(patterns, now, image=image))
-        await self._read_by_server()
-
-    async def _request_image(self, topics: tuple[str, ...], service: str) -> None:
-        token = self._connection.do(lambda now: self._session.request_image(topics, now, server_id=service))
-        refused = refused_topics(await self._answer_to(token, self._session.forget))
-        if set(topics) <= set(refused):
-            raise Refused(f"the service refused {', '.join(topics)}")
-
-    async def _read_by_server(self) -> None:
-        """Servers do not answer subscriptions, but heartbeats, and everything in turn: so we know when it holds."""
+        # Servers do not answer subscriptions, but heartbeats, and everything in turn: so we know when it holds.
         token = self._connection.do(self._session.beat)
         with suppress(TimeoutError, ConnectionLost):
             async with asyncio.timeout(ECHO_SECONDS):
@@ -186,13 +172,6 @@ class CedaClient(Client[Message, Message]):
         if not any(pattern in subscription.patterns for subscription in self._subscriptions):
             self._connection.do(lambda now: self._session.unsubscribe([pattern], now))
 
-    def _asked(self, asked: Request) -> None:
-        responder = self._responder_for(asked.topic)
-        if responder is not None:
-            responder.take(asked, asked.size)
-        else:
-            self.unclaimed += 1
-
     def _answer(self, asked: Request, result: Any, error: Exception | None) -> None:
         record, blob = _answer_record(asked, result, error)
         if self._connection.is_ready and asked.generation == self._connection.generation:
@@ -200,9 +179,7 @@ class CedaClient(Client[Message, Message]):
 
 
 def _answer_record(asked: Request, result: Any, error: Exception | None) -> tuple[Record, Blob | None]:
-    """What a handler gave: a record, or a record and a blob. An error is said as servers refuse a login: 1 is 0, and 4
-    is the reason.
-    """
+    """Return what to reply. An error is said as servers refuse a login: field 1 is 0, and 4 is the reason."""
     if isinstance(error, AnswerError):
         return {1: 0, 4: error.detail}, None
     if error is not None:

@@ -10,26 +10,13 @@ from msgspec.structs import replace
 from ...codec.subscriptions import Subscriptions
 from ...errors import EncodeError
 from ..core.link import Framing
+from . import wire
 from .connection import Connection
-from .data import Keys, Message, names, payloads
+from .data import Keys, Message, is_record, names, payloads
 from .groups import Pool
 from .images import IMAGE_TOPICS, BadImage, Images, asked_topics, refused_topics
 from .options import CedaServerOptions
-from .records import is_record
-from .wire import (
-    CEDA4_WS,
-    GROUP_PUB,
-    JAVA_NAME_BYTES,
-    MAX_PAYLOAD,
-    P2P,
-    PUBLISH,
-    REPLY,
-    REQUEST,
-    TOPICS,
-    dialect_of,
-    is_pattern,
-    is_stream,
-)  # fmt: skip
+from .wire import CEDA4_WS, GROUP_PUB, JAVA_NAME_BYTES, P2P, PUBLISH, REPLY, REQUEST, is_pattern, is_stream
 
 if TYPE_CHECKING:
     from .server import CedaServer
@@ -45,7 +32,7 @@ LOGIN_TOPIC = "API.ATS.LOGIN"
 """A client's data message on this topic is a login."""
 SPECIAL = (LOGIN_TOPIC, *IMAGE_TOPICS)
 """Topics whose messages have to be looked at."""
-MAX_FORWARDED = MAX_PAYLOAD[CEDA4_WS]
+MAX_FORWARDED = wire.MAX_PAYLOAD[CEDA4_WS]
 """A payload up to here can be written to everybody."""
 
 
@@ -63,11 +50,10 @@ class Broker:
         self._called: dict[str, dict[Connection, None]] = {}
         self.pool = Pool()
         self.connections: dict[int, Connection] = {}
-        self.subscriptions: Subscriptions[Connection] = Subscriptions(TOPICS, options.strict_topics)
+        self.subscriptions: Subscriptions[Connection] = Subscriptions(wire.TOPICS, options.strict_topics)
         self.images = Images(limits.images, limits.image_bytes, session.counts)
 
     def enter(self, connection: Connection) -> None:
-        """Somebody has logged in."""
         for name in {connection.user, connection.client_id} - set(ANYBODY):
             self._called.setdefault(name, {})[connection] = None
 
@@ -88,11 +74,10 @@ class Broker:
     def unname(self, connection: Connection) -> None:
         """Nobody is called so any more."""
         for name in {connection.user, connection.client_id}:
-            named = self._called.get(name)
-            if named is not None:
-                named.pop(connection, None)
-                if not named:
-                    del self._called[name]
+            named = self._called.get(name, {})
+            named.pop(connection, None)
+            if not named:
+                self._called.pop(name, None)
 
     def subscribe(self, connection: Connection, text: str) -> str | None:
         """Subscribe something; return why not, empty if it is done now, None if it was already."""
@@ -172,8 +157,8 @@ class Broker:
                 wires = [framing.wrap(payload) for payload in run]
                 if is_stream(framing) and len(wires) > 1:
                     wires = [b"".join(wires)]
-            for wire in wires:
-                link.send(wire)
+            for written in wires:
+                link.send(written)
             target.spoke = now
         self._counts["published"] += len(run)
         self._counts["delivered"] += len(run) * len(readers)
@@ -255,11 +240,11 @@ class Broker:
                 self.subscribe(target, topic)
 
     def hand_over(self, connection: Connection, message: Message, now: float) -> None:
-        """Gives a message of a client to those inside this process, who have subscribed its topic: without a broker
-        that is all.
-        """
+        """Give a message to those inside this process who have subscribed its topic: without a broker that is all."""
         message = message if message.code == REPLY else replace(message, connection_id=connection.number)
-        inside = self._inside(message)
+        known = self._known(message.connection_id)
+        found = self.subscriptions.route(message.topic) if message.code != REPLY else () if known is None else (known,)
+        inside = tuple(one for one in found if one.link.is_inside)
         if inside:
             self.deliver(message, inside[:1] if message.code == REQUEST else inside, now)
             return
@@ -268,11 +253,6 @@ class Broker:
             connection.noted.add("unheard")
             text = "messages are dropped: the server is no broker, and no service of the hub has subscribed them"
             self._session.note("warn", text, connection=connection.number, topic=message.topic)
-
-    def _inside(self, message: Message) -> tuple[Connection, ...]:
-        known = self._known(message.connection_id)
-        found = self.subscriptions.route(message.topic) if message.code != REPLY else () if known is None else (known,)
-        return tuple(one for one in found if one.link.is_inside)
 
     def _publish(self, message: Message, payload: bytes | None, now: float) -> None:
         self._counts["published"] += 1
@@ -313,9 +293,7 @@ class Broker:
         return found if found is not None and found.is_ready else None
 
     def _choose(self, message: Message, sender: Connection) -> Connection | None:
-        """A service for this message: one that subscribes its topic, or, if it asks for one by name, only one that is
-        called so; of several the one whose turn it is.
-        """
+        """Return whose turn it is, of those that subscribe the topic, or that have the name it asks for."""
         wanted = message.server_id
         found = self._targets(message.topic)
         if wanted not in ANYBODY:
@@ -362,8 +340,8 @@ class Broker:
             if wires is None:
                 wires = framed[link.framing] = self._wires(message, link.framing, payload)
             if wires:
-                for wire in wires:
-                    link.send(wire)
+                for written in wires:
+                    link.send(written)
                 target.spoke = now
                 self._counts["delivered"] += 1
                 self.bound(target)
@@ -372,7 +350,7 @@ class Broker:
         """Nothing if this message cannot be written in the dialect of these frames, or not be read: of a name that is
         too long, deployed readers lose everything that came with it.
         """
-        dialect, key = dialect_of(framing), ""
+        dialect, key = wire.dialect_of(framing), ""
         try:
             if message.blob is not None and message.code in (PUBLISH, GROUP_PUB) and dialect == CEDA4_WS:
                 key = self._keys.next(message.topic)
@@ -386,11 +364,9 @@ class Broker:
             return []
 
     def bound(self, target: Connection) -> None:
-        """Closes the connection of a reader that is too slow."""
         link = target.link
         if link.unsent > self._limits.unsent and link.closing is None:
             self._counts["slow_readers_closed"] += 1
-            self._session.note(
-                "warn", "closed a connection that does not read", connection=target.number, unsent=link.unsent
-            )
+            text = "closed a connection that does not read"
+            self._session.note("warn", text, connection=target.number, unsent=link.unsent)
             self.close(target, f"more than {self._limits.unsent} bytes wait to be sent", 1008, at_once=True)

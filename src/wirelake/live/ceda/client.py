@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, Unpack
 
@@ -17,44 +16,22 @@ from ...errors import DecodeError, EncodeError, LocalProtocolError
 from ...protocols.ceda import UNASSIGNED
 from ..core.errors import AnswerError, ConnectionLost, LiveError, RequestTimeout
 from ..core.link import Link
-from ..core.session import CLIENT, SERVER, Session, World
+from ..core.session import CLIENT, SERVER, Answered, Lost, Session, World
 from ..core.timers import Requests, earliest
 from . import wire
 from .connection import LIFE_CYCLE, READY, Conversation
-from .data import Blob, Keys, Message, answer_to, check_blob, names, payloads
-from .events import Answered, Asked, Delivered, Lost, Ready, Refused, SubscriptionResult, TopicsRefused
+from .data import Blob, Keys, Message, Record, answer_to, check_blob, names, payloads, write_record
+from .events import Asked, Delivered, Ready, Refused, SubscriptionResult, TopicsRefused
 from .images import IMAGE_TOPIC, BadImage, image_messages, image_request, refused_topics
 from .logins import CedaLogin
 from .options import CedaClientOptions
-from .records import Record, write_record
 
 MAX_BATCH_BYTES = 60_000
 MISSED_HEARTBEATS = 2
 REQUEST_SECONDS = 30.0
-SESSION = 1
-"""One session per connection: part of reply topics."""
 
 ImageRequest = tuple[tuple[str, ...], str]
 """Topics, and the service that is asked."""
-
-
-@dataclass(slots=True)
-class Watch:
-    """Looks now and then whether anything has come since the last look; the third look in vain is the last."""
-
-    seconds: float
-    look_at: float
-    has_heard: bool = False
-    missed: int = 0
-
-    def look(self, now: float) -> bool:
-        """Return whether the server is to be asked for a sign of life."""
-        asks = not self.has_heard
-        self.missed = self.missed + 1 if asks else 0
-        self.has_heard = False
-        following = self.look_at + self.seconds
-        self.look_at = following if following > now else now + self.seconds
-        return asks
 
 
 class CedaClient(Session):
@@ -77,7 +54,7 @@ class CedaClient(Session):
         """Ours, with an image (True) and without."""
         self._image_requests: dict[ImageRequest, None] = {}
         self._talk: Conversation | None = None
-        self._watch: Watch
+        self._look_at, self._has_heard, self._missed = 0.0, False, 0
         self._login_until = 0.0
         self._counter = 0
         self._beats: deque[str] = deque()
@@ -90,18 +67,17 @@ class CedaClient(Session):
 
     @property
     def connection_id(self) -> int:
-        """What the server calls this connection."""
         return UNASSIGNED if self._talk is None else self._talk.number
 
     @property
     def deadline(self) -> float | None:
         if self._talk is None:
             return self._requests.deadline
-        return earliest(self._requests.deadline, self._watch.look_at, None if self.is_ready else self._login_until)
+        return earliest(self._requests.deadline, self._look_at, None if self.is_ready else self._login_until)
 
     def connected(self, link: Link, now: float) -> None:
         talk = self._talk = Conversation(self, link, self.options)
-        self._watch = Watch(self.options.heartbeat_seconds, now + self.options.heartbeat_seconds)
+        self._look_at, self._has_heard, self._missed = now + self.options.heartbeat_seconds, False, 0
         self._counter = 0
         self._beats.clear()
         self._login_until = now + self.options.login_seconds
@@ -127,7 +103,7 @@ class CedaClient(Session):
     def _heard(self, link: Link) -> Conversation | None:
         if self._talk is None or self._talk.link is not link:
             return None
-        self._watch.has_heard = True
+        self._has_heard = True
         return self._talk
 
     def disconnected(self, link: Link, now: float) -> None:
@@ -140,23 +116,17 @@ class CedaClient(Session):
             self._fail(token, RequestTimeout())
         if self._talk is not None and not self.is_ready and now >= self._login_until:
             self._lose(f"no answer to the login within {self.options.login_seconds:g} s")
-        if self._talk is not None and now >= self._watch.look_at:
+        if self._talk is not None and now >= self._look_at:
             self._look(self._talk, now)
 
-    def logout(self, now: float) -> None:
-        """Leaves, and closes."""
+    def leaving(self, now: float) -> None:
         if self._talk is not None:
             self._talk.states.move(CLIENT, "logout")
             self._say(self._talk, bytes((wire.LOGOUT,)))
             self._lose("logged out")
 
-    def leaving(self, now: float) -> None:
-        self.logout(now)
-
     def beat(self, now: float) -> str:
-        """Send a heartbeat out of turn; Answered comes when the server has read everything before it, if we are ready,
-        and not once the connection is lost.
-        """
+        """Send a heartbeat if we are ready: when it returns, as Answered, the server has read all before it."""
         token = f"heartbeat {next(self._beat_numbers)}"
         if self._talk is not None and self.is_ready:
             self._beats.append(token)
@@ -208,9 +178,7 @@ class CedaClient(Session):
         return self._ask(message, now, timeout)
 
     def request_image(self, topics: Iterable[str], now: float, *, server_id: str = "") -> str | None:
-        """Asks a service for the last values of topics, which come as images, and for what follows; again after each
-        loss. Before Ready it is only remembered.
-        """
+        """Ask a service for images of topics, and for what follows, now or when ready, and again after each loss."""
         wanted = (tuple(_checked(topics)), server_id)
         self._image_requests[wanted] = None
         return self._ask_image(wanted, now) if self.is_ready else None
@@ -248,13 +216,6 @@ class CedaClient(Session):
             if self._talk is not talk:
                 return False
         return True
-
-    def _entered(self, now: float) -> None:
-        """Says again what this client wants."""
-        for image in (True, False):
-            self._subscribe(list(self._subscriptions.of.get(image, ())), image)
-        for wanted in self._image_requests:
-            self._ask_image(wanted, now)
 
     def _data(self, talk: Conversation, payload: bytes, now: float) -> None:
         message = talk.read(payload)
@@ -315,9 +276,7 @@ class CedaClient(Session):
             talk.link.say(payload)
 
     def _subscribe(self, patterns: list[str], image: bool) -> None:
-        """The deployed server does not know subscriptions with an image, and for ours a second one is the same as one:
-        so both kinds are sent.
-        """
+        """Send both kinds: the deployed server knows none with an image, and ours takes two of a pattern as one."""
         if image:
             self._tell(wire.SUBSCRIBE, wire.Do.SUB, wire.Do.SUBSCRIBE_WITH_IMAGE, patterns)
         self._tell(wire.SUBSCRIBE, wire.Do.SUB, wire.Do.SUB_BATCH, patterns)
@@ -363,7 +322,7 @@ class CedaClient(Session):
 
     def _reply_topic(self) -> str:
         self._counter += 1
-        return f"{self.connection_id}.{SESSION}.{self._counter}"
+        return f"{self.connection_id}.1.{self._counter}"  # of the first session: we have one per connection
 
     def _written(self, record: Record) -> bytes:
         return write_record(record, self.options.charset)
@@ -398,7 +357,10 @@ class CedaClient(Session):
         number = values.get(6)
         talk.number = number if isinstance(number, int) and 0 <= number <= UNASSIGNED else UNASSIGNED
         self.events.append(Ready(talk.number))
-        self._entered(now)
+        for image in (True, False):
+            self._subscribe(list(self._subscriptions.of.get(image, ())), image)
+        for wanted in self._image_requests:
+            self._ask_image(wanted, now)
 
     def _say(self, talk: Conversation, payload: bytes) -> None:
         wire.check_sendable(payload, wire.dialect_of(talk.link.framing))
@@ -414,15 +376,20 @@ class CedaClient(Session):
                 self.note("warn", warning)
 
     def _look(self, talk: Conversation, now: float) -> None:
-        """A peer that is dead takes nothing any more, so its link is cut off."""
-        if self.is_deaf():
-            self._watch.missed = 0
-        if self._watch.missed >= MISSED_HEARTBEATS and not self._watch.has_heard:
+        """Look whether anything has come since the last look. A dead peer takes nothing, so its link is cut off."""
+        if self._has_heard or self.is_deaf():
+            self._missed = 0
+        elif self._missed >= MISSED_HEARTBEATS:
             self._lose(f"nothing came after {MISSED_HEARTBEATS} heartbeats", at_once=True)
             return
-        if self._watch.look(now):
+        if not self._has_heard:
+            self._missed += 1
             self._beat(talk)
             self.counts["heartbeats_sent"] += 1
+        self._has_heard = False
+        seconds = self.options.heartbeat_seconds
+        following = self._look_at + seconds
+        self._look_at = following if following > now else now + seconds
         talk.merger.expire(now)
 
     def _beat(self, talk: Conversation) -> None:

@@ -15,10 +15,9 @@ from ...protocols.ceda import PROTOCOL, UNASSIGNED
 from ...spec.nodes import LifeCycle
 from ..core.link import Link
 from ..core.session import Session, States
-from .data import BadMessage, Message, read_data
+from .data import BadMessage, Message, is_record, read_data
 from .groups import Merger, Pool
 from .options import CedaOptions
-from .records import is_record
 from .wire import Reader, decode_payload, is_stream
 
 if TYPE_CHECKING:
@@ -37,9 +36,8 @@ class Conversation:
     session: Session
     link: Link
     options: CedaOptions
-    pool: Pool | None = None
+    pool: Pool = field(default_factory=Pool)
     number: int = UNASSIGNED
-    """The connection id."""
     reader: Reader = field(init=False)
     merger: Merger = field(init=False)
     states: States = field(init=False)
@@ -94,8 +92,6 @@ class Conversation:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Connection(Conversation):
-    """One client of a server."""
-
     tag: bytes = b""
     """The number as it is written."""
     is_ready: bool = False

@@ -1,25 +1,25 @@
 """Data messages of CEDA as sessions handle them: the header in parts, the record as bytes, a blob beside it.
 
-A blob is cut into pieces when it is written and put together again by ``groups``; everything between sees one
-message.
+A blob is cut into pieces when it is written, and put together again by ``groups``. Records are checked without being
+read, taken apart as bytes, and written from plain values.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from functools import cache, cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from ...codec.quick_heads import QuickHead
-from ...codec.records import by_id
+from ...codec.quick_records import record_checker, record_cutter
+from ...codec.records import by_id, cells_writer
 from ...errors import DecodeError, EncodeError
-from ...protocols.ceda import EXTENDED, PIECE, UNASSIGNED
+from ...protocols.ceda import EXTENDED, PIECE, RECORD, UNASSIGNED
 from ...spec.declare import Cell
-from .records import bytes_cell, without
 from .wire import CEDA4_WS, GROUP_PUB, NAMES, P2P, PUBLISH, REPLY, check_sendable, decode_payload, layout_of
 
 MAX_BLOB = 10_240_000
@@ -27,6 +27,11 @@ MAX_KEY = 200
 MAX_KEYS = 500_000
 FIRST, NEXT = struct.Struct("<Bhhihi"), struct.Struct("<Bhi")
 """Signatures of the first piece of a blob, and of the others."""
+Record = Mapping[int, Any] | Iterable[Cell]
+"""Values by number (int, float, str, bytes, None), or cells where the exact types matter."""
+
+_KINDS = {str: "STRING", float: "DOUBLE", type(None): "NONE"}
+is_record, cells = record_checker(RECORD), record_cutter(RECORD)
 
 
 class Blob(msgspec.Struct, frozen=True):
@@ -125,7 +130,6 @@ def names(message: Message) -> tuple[bytes, ...]:
 
 
 def write_data(message: Message, dialect: str) -> bytes:
-    """The payload of a message without a blob."""
     payload = _head(dialect, message.code).write(message) + message.body
     check_sendable(payload, dialect)
     return payload
@@ -147,18 +151,13 @@ class Keys:
         self._count = self._count % MAX_KEYS + 1
         key = f"{topic}.{self._process}.{self._count}"
         if len(key) > MAX_KEY:
-            raise EncodeError(
-                f"the topic is too long for a blob: its key {key!r} has more than {MAX_KEY} characters",
-                rule="int_range",
-                path="reply_topic",
-            )
+            text = f"the topic is too long for a blob: its key {key!r} has more than {MAX_KEY} characters"
+            raise EncodeError(text, rule="int_range", path="reply_topic")
         return key
 
 
 def payloads(message: Message, dialect: str, key: str = "", piece: int = PIECE) -> list[bytes]:
-    """What is written for a message: one payload, or one for each piece of its blob. ``key`` is that of a published
-    blob.
-    """
+    """Return one payload, or one for each piece of the blob. ``key`` is that of a published blob."""
     if message.blob is None:
         return [write_data(message, dialect)]
     return [write_data(part, dialect) for part in _split(message, message.blob, key, piece)]
@@ -175,7 +174,7 @@ def _split(message: Message, blob: Blob, key: str, size: int) -> Iterator[Messag
     check_blob(blob)
     others = without(message.body, blob.position)
     if not blob.data:
-        yield replace(message, blob=None, body=others + bytes_cell(blob.position, b""))
+        yield replace(message, blob=None, body=others + write_record({blob.position: b""}))
         return
     total, position = len(blob.data), blob.position
     count = -(-total // size)
@@ -183,13 +182,13 @@ def _split(message: Message, blob: Blob, key: str, size: int) -> Iterator[Messag
         message = Message(GROUP_PUB, message.topic, message.body, reply_topic=key)
     for index in range(count):
         data = blob.data[index * size : (index + 1) * size]
-        written = bytes_cell(position, data)
+        written = write_record({position: data})
         if index == 0:
             signature = FIRST.pack(1, 0, count, total, position, len(data))
-            yield replace(message, blob=None, body=others + written + bytes_cell(0, signature))
+            yield replace(message, blob=None, body=others + written + write_record({0: signature}))
         else:
             signature = NEXT.pack(1, index, len(data))
-            yield replace(message, blob=None, signal_id="", body=written + bytes_cell(0, signature))
+            yield replace(message, blob=None, signal_id="", body=written + write_record({0: signature}))
 
 
 def answer_to(asked: Message, body: bytes, blob: Blob | None) -> Message | None:
@@ -199,3 +198,43 @@ def answer_to(asked: Message, body: bytes, blob: Blob | None) -> Message | None:
     if not asked.reply_topic:
         return None
     return Message(REPLY, asked.reply_topic, body, asked.connection_id, asked.server_id, asked.signal_id, blob=blob)
+
+
+# --- records
+
+
+def raw_cells(body: bytes) -> list[tuple[int, bytes]]:
+    """The cells of a good record, as they are written, with their numbers."""
+    return [(cell.fid, body[cell.at : cell.stop]) for cell in cells(body)]
+
+
+def octets(body: bytes, wanted: int) -> bytes | None:
+    """The value of cell ``wanted`` of a good record, if it is one of bytes; of several the last one counts."""
+    found = None
+    for cell in cells(body):
+        if cell.fid == wanted:
+            found = body[cell.start : cell.stop] if cell.type == "BYTES" else None
+    return found
+
+
+def without(body: bytes, *fids: int) -> bytes:
+    """A good record less some of its cells."""
+    return b"".join(raw for fid, raw in raw_cells(body) if fid not in fids)
+
+
+def write_record(record: Record, charset: str = "utf-8") -> bytes:
+    """The bytes of a record. Of plain values an int becomes an INT, or a LONG where it needs one; a float a DOUBLE."""
+    if isinstance(record, Mapping):
+        record = [Cell(fid, _KINDS.get(type(value)) or _kind(value), value) for fid, value in record.items()]
+    return _writer(charset)(record, "record")
+
+
+@lru_cache(maxsize=64)
+def _writer(charset: str) -> Callable[[Iterable[Cell], str], bytes]:
+    return cells_writer(layout_of(CEDA4_WS, charset).messages[PUBLISH].field("record").wire)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, int):
+        return "INT" if -0x80000000 <= value < 0x80000000 else "LONG"
+    return next((name for kind, name in _KINDS.items() if isinstance(value, kind)), "BYTES")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from ..core.errors import LiveError
 from .data import Message
 
 
@@ -16,16 +15,6 @@ class Delivered(msgspec.Struct, frozen=True):
 
 class Asked(Delivered, frozen=True):
     """A request for us to ``reply`` to."""
-
-
-class Answered(msgspec.Struct, frozen=True):
-    """A request of ours is closed: by its reply, or by an error, which may be one of the reply. Of a heartbeat: the
-    server has returned it, and so has read everything before it.
-    """
-
-    token: str
-    reply: Message | None
-    error: LiveError | None = None
 
 
 class Ready(msgspec.Struct, frozen=True):
@@ -53,9 +42,3 @@ class SubscriptionResult(msgspec.Struct, frozen=True):
     ok: bool
     reason: str = ""
     is_unsubscribe: bool = False
-
-
-class Lost(msgspec.Struct, frozen=True):
-    """The client's connection is gone, or about to be."""
-
-    reason: str

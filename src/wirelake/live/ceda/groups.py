@@ -8,9 +8,11 @@ from math import inf
 
 from msgspec.structs import replace
 
-from .data import FIRST, MAX_BLOB, NEXT, Blob, Message
-from .records import octets, without
-from .wire import CEDA4_WS, GROUP_PUB, PUBLISH
+from ...codec.walk import read_signature
+from ...protocols.ceda.messages import GROUP, FirstPiece, NextPiece
+from ...spec.declare import Cell
+from .data import MAX_BLOB, Blob, Message, octets, without
+from .wire import CEDA4_WS, GROUP_PUB, PUBLISH, layout_of
 
 OVERHEAD = 1024
 """What a group takes beside its pieces, roughly."""
@@ -31,9 +33,7 @@ class Group:
     """A message of which some pieces have come."""
 
     first: Message
-    count: int
-    total: int
-    position: int
+    head: FirstPiece
     pieces: list[bytes] = field(default_factory=list)
     held: int = 0
     last: float = 0.0
@@ -50,17 +50,15 @@ class Pool:
     held: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class Merger:
     """One message after the other goes in; whole ones come out. ``counts`` is told what is dropped."""
 
-    __slots__ = ("_counts", "_limits", "_pool", "held", "open")
-
-    def __init__(self, limits: GroupLimits, counts: Counter[str], pool: Pool | None = None) -> None:
-        self._limits = limits
-        self._counts = counts
-        self._pool = pool or Pool()
-        self.open: dict[tuple[int, str], Group] = {}
-        self.held = 0
+    limits: GroupLimits
+    counts: Counter[str]
+    pool: Pool = field(default_factory=Pool)
+    open: dict[tuple[int, str], Group] = field(default_factory=dict)
+    held: int = 0
 
     def clear(self) -> None:
         """Give back everything: nobody goes on with it."""
@@ -74,26 +72,20 @@ class Merger:
             return message
         if b"\x0e\0" not in body and b"\x0f\0" not in body:
             return message
-        signature = octets(body, 0)
-        if signature is None or not signature or signature[0] != 1:
-            return message
-        if len(signature) == FIRST.size and signature[1:3] == b"\0\0" and message.code != PUBLISH:
-            return self._begin(message, signature, _key(message, dialect), now)
-        if len(signature) == NEXT.size:
-            _, index, length = NEXT.unpack(signature)
-            if index > 0:
-                key = _key(message, dialect)
-                if message.code == PUBLISH:
-                    borrowed = self._published(message.topic, index)
-                    if borrowed is None:
-                        return message
-                    key = borrowed
-                return self._go_on(message, index, length, key, now)
+        piece = read_signature(GROUP, layout_of(CEDA4_WS), (Cell(GROUP.fid, "BYTES", octets(body, GROUP.fid)),))
+        match piece:
+            case FirstPiece() if message.code != PUBLISH:
+                return self._begin(message, piece, _key(message, dialect), now)
+            case NextPiece(index=index):
+                is_plain = message.code == PUBLISH
+                key = self._published(message.topic, index) if is_plain else _key(message, dialect)
+                if key is not None:
+                    return self._go_on(message, piece, key, now)
         return message
 
     def expire(self, now: float) -> float:
         """Drops groups that got nothing for too long; gives when to look again."""
-        quiet = self._limits.quiet_seconds
+        quiet = self.limits.quiet_seconds
         for key, group in list(self.open.items()):
             if now - group.last >= quiet:
                 self._drop(key, "groups_expired")
@@ -105,67 +97,66 @@ class Merger:
         waiting = [key for key in begun if len(self.open[key].pieces) == index]
         return (waiting or begun)[-1] if begun else None
 
-    def _begin(self, message: Message, signature: bytes, key: tuple[int, str], now: float) -> Message | None:
+    def _begin(self, message: Message, piece: FirstPiece, key: tuple[int, str], now: float) -> Message | None:
         if key in self.open:
             self._drop(key, "groups_restarted")
-        _, _, count, total, position, length = FIRST.unpack(signature)
-        limits = self._limits
-        if count < 1 or not 0 <= total <= limits.blob or not 1 <= position <= 4094:
-            self._counts["groups_refused"] += 1
+        limits, position = self.limits, piece.position
+        if piece.count < 1 or not 0 <= piece.total_length <= limits.blob or not 1 <= position <= 4094:
+            self.counts["groups_refused"] += 1
             return None
         if len(self.open) >= limits.groups:
             self.expire(now)
         if len(self.open) >= limits.groups:
-            self._counts["groups_refused"] += 1
+            self.counts["groups_refused"] += 1
             return None
-        group = Group(replace(message, body=without(message.body, 0, position)), count, total, position)
+        group = Group(replace(message, body=without(message.body, 0, position)), piece)
         self.open[key] = group
-        self._pool.held += group.size
-        return self._add(key, octets(message.body, position), length, now)
+        self.pool.held += group.size
+        return self._add(key, octets(message.body, position), piece.piece_length, now)
 
-    def _go_on(self, message: Message, index: int, length: int, key: tuple[int, str], now: float) -> Message | None:
+    def _go_on(self, message: Message, piece: NextPiece, key: tuple[int, str], now: float) -> Message | None:
         group = self.open.get(key)
-        if group is not None and now - group.last >= self._limits.quiet_seconds:
+        if group is not None and now - group.last >= self.limits.quiet_seconds:
             self._drop(key, "groups_expired")
             group = None
-        if group is None or index != len(group.pieces):
+        if group is None or piece.index != len(group.pieces):
             if group is not None:
                 self._drop(key, "groups_out_of_order")
-            self._counts["pieces_dropped"] += 1
+            self.counts["pieces_dropped"] += 1
             return None
-        return self._add(key, octets(message.body, group.position), length, now)
+        return self._add(key, octets(message.body, group.head.position), piece.piece_length, now)
 
     def _add(self, key: tuple[int, str], data: bytes | None, length: int, now: float) -> Message | None:
         group = self.open[key]
-        if data is None or len(data) != length or group.held + length > group.total:
+        if data is None or len(data) != length or group.held + length > group.head.total_length:
             self._drop(key, "groups_broken")
             return None
-        if self.held + length > self._limits.held or self._pool.held + length > self._limits.all_held:
+        if self.held + length > self.limits.held or self.pool.held + length > self.limits.all_held:
             self._drop(key, "groups_refused")
             return None
         group.pieces.append(data)
         group.held += length
         group.last = now
         self.held += length
-        self._pool.held += length
-        if len(group.pieces) < group.count:
+        self.pool.held += length
+        if len(group.pieces) < group.head.count:
             return None
-        if group.held != group.total:
+        if group.held != group.head.total_length:
             self._drop(key, "groups_broken")
             return None
         self._take_out(key)
-        self._counts["groups_merged"] += 1
-        whole = Blob(group.position, b"".join(group.pieces))
-        return replace(group.first, blob=whole, pieces=group.count)
+        self.counts["groups_merged"] += 1
+        whole = Blob(group.head.position, b"".join(group.pieces))
+        return replace(group.first, blob=whole, pieces=group.head.count)
 
     def _drop(self, key: tuple[int, str], why: str) -> None:
         self._take_out(key)
-        self._counts[why] += 1
+        self.counts[why] += 1
 
     def _take_out(self, key: tuple[int, str]) -> None:
         group = self.open.pop(key)
         self.held -= group.held
-        self._pool.held -= group.size
+        self.pool.held -= group.size
 
 
 def _key(message: Message, dialect: str) -> tuple[int, str]:

@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 
 from ...errors import EncodeError
-from .data import Blob, Message
-from .records import raw_cells, write_record
+from .data import Blob, Message, raw_cells, write_record
 from .wire import CEDA4_WS, MAX_PAYLOAD, PUBLISH
 
 IMAGE_TOPIC = "API.REQUESTIMAGE"
@@ -66,7 +65,6 @@ class Images(dict[str, Image]):
         self[topic] = image
 
     def message(self, topic: str) -> Message:
-        """The image of a topic as a publish."""
         image = self[topic]
         return Message(PUBLISH, topic, b"".join(image.cells.values()), blob=image.blob)
 
@@ -88,12 +86,10 @@ class BadImage(Exception):
 
 
 def image_request(topics: tuple[str, ...]) -> bytes:
-    """The record of a request."""
     return write_record({_MODE: 0, _TEXT: _dump(topics)})
 
 
 def asked_topics(request: Message) -> tuple[str, ...]:
-    """The topics of a request."""
     return _topics(request.record.get(_TEXT))
 
 

@@ -16,8 +16,8 @@ from ..core.link import Link
 from ..core.session import Session
 from ..core.timers import Timers
 from .connection import Connection
+from .data import Record, write_record
 from .options import CedaServerOptions
-from .records import Record, write_record
 from .wire import LOGIN, Do
 
 REFUSED = "Username or Password is error"
@@ -31,9 +31,7 @@ MOST_ADDRESSES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class CedaLogin:
-    """Who wants to log in: by name and password, or with a ``session_id``, or with a ``record`` of the application's
-    own.
-    """
+    """Who logs in: by name and password, with a ``session_id``, or with a ``record`` of the application's own."""
 
     user: str = ""
     password: str = field(default="", repr=False)
@@ -98,20 +96,18 @@ class LoginAttempt(msgspec.Struct, frozen=True, dict=True):
         return value if isinstance(value, str) else ""
 
 
+@dataclass(slots=True, eq=False)
 class Logins:
     """Wants the effect Authenticate, whose Done has True or the reason why not; ``answer`` tells the client."""
 
-    def __init__(
-        self, session: Session, options: CedaServerOptions, answer: Callable[[Connection, bool, str, float], None]
-    ) -> None:
-        self._session = session
-        self._options = options
-        self._answer = answer
-        self._undecided = 0
-        self._failures: dict[str, list[float]] = {}
-        """When logins failed within the last minute, by address."""
-        self._late: Timers[Connection] = Timers()
-        """Refusals that are told later."""
+    session: Session
+    options: CedaServerOptions
+    answer: Callable[[Connection, bool, str, float], None]
+    _undecided: int = 0
+    _failures: dict[str, list[float]] = field(default_factory=dict)
+    """When logins failed within the last minute, by address."""
+    _late: Timers[Connection] = field(default_factory=Timers)
+    """Refusals that are told later."""
 
     @property
     def deadline(self) -> float | None:
@@ -119,8 +115,8 @@ class Logins:
 
     def ask(self, connection: Connection, attempt: LoginAttempt, now: float) -> None:
         """Ask whether to let somebody in; what the client sends meanwhile waits."""
-        if 0 < self._options.login_failures <= len(self._recent(connection, now)):
-            self._session.counts["logins_blocked"] += 1
+        if 0 < self.options.login_failures <= len(self._recent(connection, now)):
+            self.session.counts["logins_blocked"] += 1
             self.decide(connection, "too many failed logins from this address, try again in a minute", now)
         elif self._undecided >= MOST_UNDECIDED:
             self.decide(connection, "too many logins at once", now)
@@ -128,7 +124,7 @@ class Logins:
             self._undecided += 1
             connection.attempt = attempt
             connection.wait()
-            self._session.want(Authenticate(attempt, link=attempt.link))
+            self.session.want(Authenticate(attempt, link=attempt.link))
 
     def completed(self, effect: Authenticate, result: Result, now: float) -> None:
         attempt: LoginAttempt = effect.attempt
@@ -137,7 +133,7 @@ class Logins:
             return
         if isinstance(result, Failed):
             text = f"the authenticator failed: {result.error!r}"
-            self._session.note("error", text, connection=attempt.connection_id)
+            self.session.note("error", text, connection=attempt.connection_id)
         self.decide(connection, result.value if isinstance(result, Done) else False, now)
 
     def decide(self, connection: Connection, verdict: Any, now: float) -> None:
@@ -145,7 +141,7 @@ class Logins:
         self.forget(connection)
         if verdict is True:
             connection.failures = 0
-            self._answer(connection, True, "", now)
+            self.answer(connection, True, "", now)
             return
         connection.failures += 1
         self._recent(connection, now, now)
@@ -154,11 +150,11 @@ class Logins:
             connection.wait()
             self._late.set(connection, now + min(2.0 ** (connection.failures - 2), LONGEST_DELAY))
         else:
-            self._answer(connection, False, connection.refusal, now)
+            self.answer(connection, False, connection.refusal, now)
 
     def tick(self, now: float) -> None:
         for connection in self._late.due(now):
-            self._answer(connection, False, connection.refusal, now)
+            self.answer(connection, False, connection.refusal, now)
 
     def forget(self, connection: Connection) -> None:
         """Nothing is undecided about this one any more."""
@@ -169,7 +165,8 @@ class Logins:
 
     def _recent(self, connection: Connection, now: float, *more: float) -> list[float]:
         """When logins of its address failed lately, as many as matter, with what is to be remembered too."""
-        address, most = _address(connection), self._options.login_failures
+        peer, most = connection.link.peer, self.options.login_failures
+        address = peer.rpartition(":")[0] or peer
         recent = [when for when in self._failures.pop(address, ()) if when > now - MINUTE]
         recent = [*recent, *more][-most:] if most else []
         if recent:
@@ -177,8 +174,3 @@ class Logins:
         if len(self._failures) > MOST_ADDRESSES:
             del self._failures[next(iter(self._failures))]
         return recent
-
-
-def _address(connection: Connection) -> str:
-    peer = connection.link.peer
-    return peer.rpartition(":")[0] or peer

@@ -34,9 +34,7 @@ class CedaLimits:
 
 @dataclass(frozen=True, slots=True)
 class CedaOptions:
-    """``dialect`` is written until a connection shows another one; ``reads`` may fix the one that is read. ``charset``
-    and ``errors`` are those of texts in records.
-    """
+    """``dialect`` is written until a connection shows another; ``reads`` fixes the one that is read."""
 
     dialect: str = CEDA4_WS
     reads: str = AUTO

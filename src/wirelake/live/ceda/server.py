@@ -19,10 +19,9 @@ from ..core.timers import Timers, earliest
 from . import wire
 from .broker import LOGIN_TOPIC, Broker
 from .connection import LIFE_CYCLE, Connection
-from .data import Message
+from .data import Message, write_record
 from .logins import LoginAttempt, Logins
 from .options import CedaServerOptions
-from .records import write_record
 from .wire import CEDA4_WS, HEARTBEAT, LOGIN, LOGOUT, NAMES, PUBLISH, REPLY, SUBSCRIBE, UNSUBSCRIBE, Do, is_pattern
 from .work import Work
 
@@ -74,8 +73,11 @@ class CedaServer(Session):
             self._take(connection, batch, now)
             if connection.is_closing:
                 break
-        if connection.reader.error is not None and not connection.is_closing:
-            self._lose(connection, connection.reader.error)
+        error = connection.reader.error
+        if error is not None and not connection.is_closing:
+            self.counts["frame_errors"] += 1
+            self.note("warn", "the framing is lost", connection=connection.number, rule=error.rule, peer=link.peer)
+            self._broker.close(connection, f"the framing is lost: {error.detail}", 1002)
         self._bound()
 
     def receive_messages(self, link: Link, bodies: Iterable[bytes], now: float) -> None:
@@ -136,7 +138,6 @@ class CedaServer(Session):
             self._message(connection, payload, now)
 
     def _go_on(self, connection: Connection, now: float) -> None:
-        """What a connection waited for is done."""
         if connection.is_waiting and not connection.is_closing:
             connection.go_on()
             self._handle(connection, connection.kept(), now)
@@ -248,7 +249,8 @@ class CedaServer(Session):
 
     def _subscribe(self, connection: Connection, kind: int, code: int, text: str, now: float) -> Iterator[int]:
         """Takes a subscription, or takes one back."""
-        broker, parts = self._broker, _parts(code, text)
+        broker = self._broker
+        parts = [part for part in ([text] if code in (Do.SUB, Do.UNSUB) else text.split("|")) if part]
         new: list[str] = []
         reason = ""
         for part in parts:
@@ -300,21 +302,12 @@ class CedaServer(Session):
             connection.due = when
             self._timers.set(connection, when)
 
-    def _lose(self, connection: Connection, error: DecodeError) -> None:
-        self.counts["frame_errors"] += 1
-        self.note(
-            "warn", "the framing is lost", connection=connection.number, rule=error.rule, peer=connection.link.peer
-        )
-        self._broker.close(connection, f"the framing is lost: {error.detail}", 1002)
-
     def _allot(self) -> int:
-        """The next connection id that is not in use."""
-        connections = self._broker.connections
-        while self._next_id in connections:
-            self._next_id = self._next_id + 1 if self._next_id < LAST_ID else FIRST_ID
-        number = self._next_id
-        self._next_id = number + 1 if number < LAST_ID else FIRST_ID
-        return number
+        while True:
+            number = self._next_id
+            self._next_id = number + 1 if number < LAST_ID else FIRST_ID
+            if number not in self._broker.connections:
+                return number
 
     def _bound(self) -> None:
         """Closes the connections of those who do not read."""
@@ -349,8 +342,3 @@ class CedaServer(Session):
         idle = max(heard, connection.spoke) + options.idle_seconds if options.idle_seconds else inf
         ping = max(heard, connection.pinged) + options.heartbeat_seconds if connection.is_ready else inf
         return connection.login_until, idle, ping
-
-
-def _parts(code: int, text: str) -> list[str]:
-    """The topics of a subscription; one alone is taken literally."""
-    return [part for part in ((text,) if code in (Do.SUB, Do.UNSUB) else text.split("|")) if part]

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ...protocols.ceda import MAX_PAYLOAD
 from ..drive.connection import unpredictable
 from ..hub.settings import Served, ServiceSettings
 from ..hub.users import open_gate
 from .options import CedaServerOptions
 from .server import CedaServer
-
-MAX_MESSAGE = 0xFFFF
-"""Bytes of the longest payload of CEDA."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +27,13 @@ class CedaSettings(ServiceSettings):
     def __post_init__(self) -> None:
         if sum((self.users is not None, self.users_file is not None, bool(self.authenticator))) > 1:
             raise ValueError("users, users_file and authenticator exclude each other: one of them says who may log in")
-
         if not self.options.broker and not self.services:
             raise ValueError("options.broker = false needs services: they get what clients send")
 
     def serve(self, directory: Path) -> Served:
         gate = open_gate(self.users, self.users_file, self.authenticator, directory)
         server = CedaServer(self.options, chance=unpredictable())
-        return Served(server, self.options.framing, False, MAX_MESSAGE, gate)
+        return Served(server, self.options.framing, False, MAX_PAYLOAD, gate)
 
 
 SERVICE = CedaSettings

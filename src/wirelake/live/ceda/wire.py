@@ -6,6 +6,7 @@ transport frames it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -34,12 +35,12 @@ JAVA_NAME_BYTES = 127
 _SHORT = tuple(bytes((0x82, length)) for length in range(p.EXTENDED))
 
 
+@dataclass(eq=False, slots=True)
 class CedaFraming:
     """Frames of one dialect over TCP."""
 
-    def __init__(self, name: str, order: Literal["little", "big"]) -> None:
-        self.name = name
-        self.order = order
+    name: str
+    order: Literal["little", "big"]
 
     def wrap(self, body: bytes) -> bytes:
         length = len(body)
@@ -79,14 +80,10 @@ def decode_payload(payload: bytes, dialect: str, charset: str = "utf-8", errors:
 
 
 def check_sendable(payload: bytes, dialect: str) -> None:
-    """Refuses what a live endpoint does not send."""
     most = MAX_PAYLOAD[dialect]
     if len(payload) > most:
-        raise EncodeError(
-            f"the payload has {len(payload)} bytes, at most {most} can be sent",
-            rule="frame_limit",
-            path="payload_length",
-        )
+        text = f"the payload has {len(payload)} bytes, at most {most} can be sent"
+        raise EncodeError(text, rule="frame_limit", path="payload_length")
 
 
 def java_warning(payload: bytes, names: tuple[bytes, ...] = ()) -> str:

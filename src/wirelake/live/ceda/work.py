@@ -20,7 +20,6 @@ PER_SECOND, MOST_CREDIT = 200_000, 1_000_000
 AT_ONCE = 3_000
 """What may be done before others have their turn: about two milliseconds."""
 WINDOW_SECONDS = 0.002
-OVERDUE = 0.0
 
 
 class Work:
@@ -35,7 +34,7 @@ class Work:
 
     @property
     def deadline(self) -> float | None:
-        return OVERDUE if self._busy or self._chores else self._pauses.deadline
+        return 0.0 if self._busy or self._chores else self._pauses.deadline
 
     def later(self, chore: Iterator[int]) -> None:
         """Do something that nobody waits for; it has begun when this returns."""

@@ -26,9 +26,7 @@ class Effect(msgspec.Struct, eq=False, kw_only=True):
 
 
 class Store(Effect, eq=False):
-    """Something to write, read or take, in the words of the protocol's own storage. ``is_long``: that may take a while,
-    however quick the disk is.
-    """
+    """What to write, read or take, in the protocol's own words. ``is_long``: it takes a while on any disk."""
 
     request: Any
     is_long: bool = False
@@ -89,11 +87,7 @@ class Storage(Protocol):
         ...
 
     def run_at_once(self, requests: Sequence[Any]) -> Sequence[Done | Failed] | None:
-        """Do the same without waiting for anything but a disk of this machine. None: that is not possible just now, and
-        nothing was done.
-        """
+        """Do the same, but wait only for a disk of this machine. None: that is not possible now, and not done."""
         ...
 
-    def close(self) -> None:
-        """Let go of the disk."""
-        ...
+    def close(self) -> None: ...

@@ -54,10 +54,7 @@ class RequestTimeout(LiveError, TimeoutError):
 
 
 class AnswerError(LiveError):
-    """The reply is an error: ``code`` and ``message`` are the peer's, ``details`` an object or None.
-
-    A handler raises it to reply with this error.
-    """
+    """An error as a reply, with the peer's ``code``, ``message``, ``details`` (or None). Handlers raise it too."""
 
     usual_rule = "answer_error"
 

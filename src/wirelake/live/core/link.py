@@ -14,9 +14,7 @@ INSIDE = "in-process"
 
 
 class Framing(Protocol):
-    """How whole messages are put on a wire. One object serves all connections of its kind, so that a message that goes
-    to many of them is framed once for each kind.
-    """
+    """How messages are put on a wire. Connections of one kind share an object, so a message to many is framed once."""
 
     name: str
 
@@ -58,7 +56,6 @@ class Link:
     is_full: bool = False
     """Whether too many effects are outstanding to read more from it."""
     outstanding: int = 0
-    """Effects on its behalf that have not completed."""
     state: Any = None
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -122,7 +119,6 @@ class Link:
         self.closing = self.closing or Closing("the connection is gone")
 
     def take(self) -> bytes:
-        """What is to be written now."""
         wire = self.out[0] if len(self.out) == 1 else b"".join(self.out)
         self.out.clear()
         return wire

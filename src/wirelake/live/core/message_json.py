@@ -22,8 +22,6 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class MessageJson:
-    """How the messages of a protocol are read and shown."""
-
     read: Callable[[dict[str, Any]], Outgoing]
     """Turn a JSON object into a message to send. ValueError says what is wrong with it."""
     argument: Callable[[str], Any]

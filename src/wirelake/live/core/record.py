@@ -40,11 +40,8 @@ class VerbOption:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What hub, clients and verbs have to know about a protocol."""
-
     name: str
     package: str
-    """The package that has its modules."""
     options: Mapping[str, tuple[VerbOption, ...]] = field(default_factory=dict)
     """By verb; those of ``connect`` belong to every verb that connects."""
     verbs: tuple[str, ...] = MESSAGING

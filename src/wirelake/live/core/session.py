@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 from ...errors import LocalProtocolError, RemoteProtocolError
 from ...spec.nodes import LifeCycle
 from .effects import Cancel, Effect, Result
+from .errors import LiveError
 from .link import Framing, Link, Side
 
 CLIENT: Side = "client"
@@ -24,6 +25,22 @@ class Note:
     level: str
     text: str
     fields: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The end of what was asked, exactly one for each token: a reply, or an error, which may be one of the reply."""
+
+    token: str
+    reply: Any
+    error: LiveError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The connection is gone, or about to be. All that was open has ended with an error before."""
+
+    reason: str
 
 
 class World(TypedDict, total=False):
@@ -68,9 +85,7 @@ class Session:
         return None
 
     def new_link(self, framing: Framing, side: Side, peer: str = "") -> Link:
-        """Return the link of a connection that is about to be there: then ``connected`` is called with it. A session
-        may call others and be called, so it numbers its links itself.
-        """
+        """Return the link of a connection to come. Sessions number them, because they may call and be called."""
         self._links += 1
         return Link(self._links, framing, self.changed, side, peer, counts=self.counts)
 

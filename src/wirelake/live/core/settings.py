@@ -31,7 +31,6 @@ _NAMES: dict[Any, str] = {
     tuple[str, ...]: "a list of texts",
     dict[str, str]: "a table of texts",
 }
-"""The kinds of values that there are."""
 
 
 class SettingsError(ValueError):
@@ -46,7 +45,6 @@ def rules(*, among: tuple[str, ...] = (), least: float = 0, without: tuple[str, 
 
 
 def setting(default: Any, **allowed: Any) -> Any:
-    """A field of settings."""
     return dataclasses.field(default=default, metadata=rules(**allowed))
 
 
@@ -77,12 +75,12 @@ def load_toml(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path}: {error}") from None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class Reader:
     """Reads tables of one file. Paths in it are relative to where the file is."""
 
-    def __init__(self, name: str, directory: Path) -> None:
-        self.name = name
-        self.directory = directory
+    name: str
+    directory: Path
 
     def fail(self, key: str, detail: str) -> typing.NoReturn:
         raise SettingsError(f"{self.name}: {key}: {detail}" if key else f"{self.name}: {detail}")
@@ -154,11 +152,5 @@ class Reader:
 
 
 def _shown(value: Any) -> str:
-    match value:
-        case dict():
-            return "a table"
-        case list():
-            return "a list"
-        case bool():
-            return "true" if value else "false"
-    return repr(value)
+    words = {dict: "a table", list: "a list", bool: str(value).lower()}
+    return words.get(type(value)) or repr(value)

@@ -1,6 +1,4 @@
-"""Times at which something is due, and requests that wait until then. Putting a time off, as every message does for its
-sender, costs next to nothing.
-"""
+"""Times at which something is due, and requests that wait until then. Putting a time off costs next to nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +12,6 @@ _SLACK = 64
 
 
 def earliest(*times: float | None) -> float | None:
-    """Return the first of these times; None if there is none."""
     return min((when for when in times if when is not None), default=None)
 
 
@@ -25,9 +22,6 @@ class Timers(Generic[Key]):
         self._times: dict[Key, float] = {}
         self._heap: list[tuple[float, int, Key]] = []
         self._count = 0
-
-    def __len__(self) -> int:
-        return len(self._times)
 
     def set(self, key: Key, when: float) -> None:
         before = self._times.get(key)
@@ -41,7 +35,8 @@ class Timers(Generic[Key]):
     @property
     def deadline(self) -> float | None:
         """When to look next; it may be that nothing is due then."""
-        self._settle()
+        while self._heap and self._heap[0][2] not in self._times:
+            heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def due(self, now: float) -> list[Key]:
@@ -60,25 +55,13 @@ class Timers(Generic[Key]):
     def _push(self, key: Key, when: float) -> None:
         self._count += 1
         heapq.heappush(self._heap, (when, self._count, key))
-        if len(self._heap) > _SLACK + 4 * len(self._times):
-            self._clean()
-
-    def _clean(self) -> None:
-        """Keeps only what is wanted: keys that came and were dropped long before their time would pile up."""
-        wanted = enumerate(self._times.items())
-        self._heap = [(when, number, key) for number, (key, when) in wanted]
-        heapq.heapify(self._heap)
-
-    def _settle(self) -> None:
-        """Drops what is at the front and was dropped since."""
-        while self._heap and self._heap[0][2] not in self._times:
-            heapq.heappop(self._heap)
+        if len(self._heap) > _SLACK + 4 * len(self._times):  # keys that are dropped long before their time pile up
+            self._heap = [(wanted, number, one) for number, (one, wanted) in enumerate(self._times.items())]
+            heapq.heapify(self._heap)
 
 
 class Requests(Generic[Key, What]):
-    """Requests of ours that wait for a reply, by what it names, the oldest first, each with what its owner knows of it.
-    Each is closed once: by its reply, by time, or because it is given up.
-    """
+    """Requests of ours that wait, the oldest first. Each is closed once: by its reply, by time, or given up."""
 
     def __init__(self) -> None:
         self.open: dict[Key, What] = {}

@@ -20,6 +20,7 @@ from ...codec.topics import TopicError, match_topic
 from ...protocols import load
 from ..core.errors import ConnectionLost, LiveError
 from ..core.link import Framing
+from ..core.log import log
 from ..core.session import CLIENT, Session
 from ..records import LIVE
 from .connection import Connection, Dial, Reconnect
@@ -154,7 +155,6 @@ class Client(ABC, Generic[M, Q]):
         await self.close()
 
     async def open(self) -> None:
-        """Connect, once."""
         await self._connection.open()
 
     async def close(self) -> None:
@@ -178,7 +178,6 @@ class Client(ABC, Generic[M, Q]):
         self._open.clear()
 
     def _over(self, error: LiveError) -> None:
-        """It is lost for good, or closed."""
         self._lost(error.detail)
         end = None if self._connection.is_closing else error
         for subscription in self._subscriptions:
@@ -208,16 +207,14 @@ class Client(ABC, Generic[M, Q]):
                 cancel(token)
             self._connection.flow.settle()
 
-    def _settle(self, token: Token, result: Any = None, error: Exception | None = None) -> bool:
-        """The answer has come; whether somebody waited for it."""
+    def _settle(self, token: Token, result: Any = None, error: Exception | None = None) -> None:
+        """The answer has come; perhaps nobody waits for it any more."""
         future = self._open.pop(token, None)
-        if future is None or future.done():
-            return False
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-        return True
+        if future is not None and not future.done():
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
 
     def subscribe(self, *patterns: str, limit: int = MOST, overflow: str = "wait") -> Subscription[M]:
         """Subscribe to topics or patterns, from the beginning of the ``async with`` block to its end."""
@@ -248,6 +245,13 @@ class Client(ABC, Generic[M, Q]):
     @abstractmethod
     def _unsubscribe(self, patterns: tuple[str, ...]) -> Iterable[Token] | None:
         """End them. Returns what to wait for, where the server says that it has done so."""
+
+    def _end_refused(self, patterns: set[str], error: LiveError) -> None:
+        """Tell those who subscribed one of these."""
+        log.warning(error.detail)
+        for subscription in self._subscriptions:
+            if patterns & set(map(self._canonical, subscription.patterns)):
+                subscription._inbox.end(error)
 
     async def _agreed(self, tokens: Iterable[Token]) -> None:
         """Waits until the server has ended subscriptions."""
@@ -314,32 +318,31 @@ class Client(ABC, Generic[M, Q]):
     @abstractmethod
     def _answer(self, asked: Q, result: Any, error: Exception | None) -> None: ...
 
-    def _responder_for(self, topic: str) -> Responder[Q] | None:
+    def _hand_to_responder(self, asked: Q, topic: str, size: int) -> bool:
+        """Return whether there is one for this request."""
         fitting = [responder for responder in self._responders if self._matches(responder.pattern, topic)]
-        return max(fitting, key=lambda responder: responder.priority, default=None)
+        if fitting:
+            max(fitting, key=lambda responder: responder.priority).take(asked, size)
+        return bool(fitting)
 
 
 class Opening(AbstractAsyncContextManager[ClientT], Awaitable[ClientT], Generic[ClientT]):
-    """A client to be: ``async with connect(…) as client`` closes it in the end, ``client = await connect(…)`` does
-    not.
-    """
+    """A client to be: ``async with connect(…) as client`` closes it, ``client = await connect(…)`` leaves it open."""
 
     def __init__(self, make: Callable[[], ClientT]) -> None:
         self._make = make
-        self._client: ClientT | None = None
+        self._client: ClientT
 
     def __await__(self) -> Generator[Any, Any, ClientT]:
         return self.__aenter__().__await__()
 
     async def __aenter__(self) -> ClientT:
-        client = self._make()
-        await client.open()
-        self._client = client
-        return client
+        self._client = self._make()
+        await self._client.open()
+        return self._client
 
     async def __aexit__(self, *_: object) -> None:
-        if self._client is not None:
-            await self._client.close()
+        await self._client.close()
 
 
 def dial(

@@ -51,7 +51,6 @@ class Reconnect:
     settled_seconds: float = 0.0
 
     def delay(self, failures: int, chance: random.Random) -> float:
-        """How long to wait after so many failures in a row."""
         longer = self.seconds + failures * self.step if self.step else self.seconds * 2.0 ** min(failures, 64)
         steady = min(longer, self.most_seconds)
         return steady * (1 + self.jitter * chance.uniform(-1, 1))
@@ -59,8 +58,6 @@ class Reconnect:
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """Where to connect, and how."""
-
     target: Target
     context: ssl.SSLContext | None
     timeout: float
@@ -77,7 +74,6 @@ class Connection:
         self.generation = 0
         """Counts the connections: what belongs to an earlier one is void."""
         self.error: LiveError | None = None
-        """Why it is over, if it is."""
         self.over = asyncio.Event()
         self.is_closing = False
         self._client = client
@@ -141,19 +137,18 @@ class Connection:
 
     def _make_pipe(self) -> Pipe:
         self.generation += 1
-        self._pipe = pipe = self._client._pipe(self._endpoint)
-        return pipe
+        self._pipe = self._client._pipe(self._endpoint)
+        return self._pipe
 
     def _drop(self) -> None:
         """Cuts off what is there, and hears no more of it."""
         pipe, self._pipe = self._pipe, None
         self._is_ready = False
-        self.flow.detach()
+        self.flow.attach(None)
         if pipe is not None and pipe.transport is not None:
             pipe.transport.abort()
 
     def ready(self) -> None:
-        """The session may be used."""
         assert self._pipe is not None
         self._is_ready = True
         self._ready_at = self._loop.time()
@@ -184,7 +179,7 @@ class Connection:
         self._pipe = None
         self._usable.set()  # who waits for room looks again
         self._usable.clear()
-        self.flow.detach()
+        self.flow.attach(None)
         if was_ready:
             self._lasted = self._loop.time() - self._ready_at
             log.info("connection lost", to=str(self.target), reason=reason)
@@ -217,7 +212,6 @@ class Connection:
         self._finish(ConnectionLost(f"the connection to {self.target} is lost, {failures} attempts failed: {reason}"))
 
     def _finish(self, error: LiveError) -> None:
-        """It is over."""
         if self.error is None:
             self.error = error
             self.over.set()
@@ -274,7 +268,6 @@ class Connection:
         self._endpoint.settle()
 
     async def close(self) -> None:
-        """Writes what is to be written, and ends."""
         self.is_closing = True
         self.flow.open()
         if self._returning is not None:

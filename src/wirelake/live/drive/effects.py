@@ -1,6 +1,6 @@
 """Carries out what a session wants of the world, and tells it how that ended: exactly once for each effect.
 
-Stores go to the writer, which takes all that is ready at once. Functions run as tasks if they are coroutine functions,
+Stores go to the writer, which takes all that is ready at once. Functions run in tasks if they are coroutine functions,
 and in a few threads if they are not. Connections are made by the endpoint of the session. Nothing here waits for a
 link: a session bounds what it wants, and the endpoint reads no more from a link that wants too much.
 """
@@ -10,9 +10,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import types
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +24,6 @@ from ..core.effects import Authenticate, Call, Cancel, Cancelled, Dial, Done, Ef
 from ..core.errors import ConnectionFailed
 from ..core.link import Link
 from ..core.session import CLIENT
-from .coroutines import Coroutines
 from .failures import explain
 from .pipe import Pipe
 from .writer import Finish, Writer
@@ -47,20 +49,21 @@ class Effects:
         self.writer: Writer | None = None
         self.authenticate: Function | None = None
         self._endpoint = endpoint
-        self._session = endpoint.session
         self._loop = endpoint.loop
         self._open: dict[Effect, asyncio.Future[Any] | Future[Any] | None] = {}
         self._complete: asyncio.Event | None = None
         self._is_closed = False
         self._threads: dict[type[Effect], ThreadPoolExecutor] = {}
         self._ended_now: list[tuple[Effect, Result]] = []
-        self._coroutines = Coroutines(self._loop, self._ended)
+        self._calls: deque[tuple[Effect, Coroutine[Any, Any, Any]]] = deque()
+        """Coroutines that have not begun."""
+        self._is_taken_up = False
+        """Whether a task is about to begin with them."""
         self._stored: Finish = self._finish
         """The same object each time: the writer collects what is finished by it."""
 
     def begin(self) -> None:
-        """Begin with all that the session wants."""
-        wanted = self._session.effects
+        wanted = self._endpoint.session.effects
         only = wanted[0] if len(wanted) == 1 else None
         if type(only) is Store and self.writer is not None and not self._is_closed:
             wanted.clear()  # nearly every time, where messages are stored
@@ -103,7 +106,9 @@ class Effects:
 
     def _call(self, effect: Effect, function: Function, argument: Any) -> None:
         if _is_coroutine_function(function):
-            self._coroutines.start(effect, function(argument))
+            self._calls.append((effect, function(argument)))
+            if not self._is_taken_up:
+                self._take_up()
             return
         kind = type(effect)
         if kind not in self._threads:
@@ -115,13 +120,39 @@ class Effects:
         with suppress(RuntimeError):  # the loop is closed: everything was completed before
             self._loop.call_soon_threadsafe(self._ended, effect, _result_of(future))
 
-    def _start(self, effect: Effect, coroutine: Coroutine[Any, Any, Any]) -> None:
-        task = self._open[effect] = self._loop.create_task(coroutine)
-        task.add_done_callback(lambda done: self._ended(effect, _result_of(done)))
+    def _take_up(self) -> None:
+        self._is_taken_up = bool(self._calls)
+        if self._calls:
+            self._loop.create_task(self._run_calls())
+            self._loop.call_soon(self._take_up)  # when that task has to wait, or has taken all
+
+    async def _run_calls(self) -> None:
+        """Run coroutines one after the other: most need not wait, and a task for each would cost as much as they do.
+
+        One that waits keeps this task: what it does with it, such as a timeout or its cancelling, concerns nobody else.
+        """
+        task = asyncio.current_task()
+        while self._calls and task is not None and not task.cancelling():
+            effect, coroutine = self._calls.popleft()
+            self._open[effect] = task
+            try:
+                result: Result = Done(await _apart(coroutine))
+            except asyncio.CancelledError:
+                result = Cancelled()
+            except Exception as error:
+                result = Failed(error)
+            self._open[effect] = None
+            self._ended(effect, result)
+        if not self._is_taken_up:
+            self._take_up()
+
+    def _start(self, effect: Effect, awaitable: Awaitable[Any]) -> None:
+        future = self._open[effect] = asyncio.ensure_future(awaitable, loop=self._loop)
+        future.add_done_callback(lambda done: self._ended(effect, _result_of(done)))
 
     def _ended(self, effect: Effect, result: Result) -> None:
         if isinstance(result, Done) and hasattr(type(result.value), "__await__"):
-            self._start(effect, _wait_for(result.value))
+            self._start(effect, result.value)
             return
         if not self._ended_now:
             self._loop.call_soon(self._finish_ended)  # with all that ends in this turn: their replies are one write
@@ -151,11 +182,12 @@ class Effects:
             self.writer.cancel(effect)
         elif (future := self._open.get(effect)) is not None:
             future.cancel()
-        else:
-            self._coroutines.cancel(effect)
+        elif (call := next((call for call in self._calls if call[0] is effect), None)) is not None:
+            self._calls.remove(call)
+            call[1].close()
+            self._ended(effect, Cancelled())
 
     def _finish(self, ended: Sequence[tuple[Effect, Result]]) -> None:
-        """Tell the session, then do what it leaves."""
         now = self._loop.time()
         complete, outstanding = self._endpoint.complete, self._open
         for effect, result in ended:
@@ -182,9 +214,8 @@ class Effects:
         for effect in list(self._open):
             if not isinstance(effect, Store):
                 self._cancel(effect)
-        is_complete = await self.drain(CANCEL_SECONDS)
-        while not is_complete and any(isinstance(effect, Store) for effect in self._open):
-            is_complete = await self.drain(CANCEL_SECONDS)
+        while not await self.drain(CANCEL_SECONDS) and any(isinstance(effect, Store) for effect in self._open):
+            pass
         self._finish([(effect, Cancelled()) for effect in self._open])
         for threads in self._threads.values():
             threads.shutdown(wait=False, cancel_futures=True)
@@ -194,8 +225,21 @@ _is_coroutine_function = lru_cache(maxsize=1024)(inspect.iscoroutinefunction)
 """To find out costs as much as to call a short one."""
 
 
-async def _wait_for(value: Awaitable[Any]) -> Any:
-    return await value
+@types.coroutine
+def _apart(coroutine: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Await a coroutine in a context of its own."""
+    run, send, throw = copy_context().run, coroutine.send, coroutine.throw
+    error: BaseException | None = None
+    while True:
+        try:
+            awaited = run(send, None) if error is None else run(throw, error)
+        except StopIteration as stop:
+            return stop.value
+        try:
+            yield awaited
+            error = None
+        except BaseException as thrown:
+            error = thrown
 
 
 def _result_of(future: asyncio.Future[Any] | Future[Any]) -> Result:

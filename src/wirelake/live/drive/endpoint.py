@@ -11,12 +11,12 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..core.address import Address
+from ..core.address import Address, show_address
 from ..core.effects import Effect, Result
-from ..core.link import Framing
+from ..core.link import INSIDE, Framing
 from ..core.log import log
 from ..core.session import SERVER, Session
 from ..core.settings import setting
@@ -29,13 +29,11 @@ if TYPE_CHECKING:
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 TO_SERVER, TO_CLIENT = 0, 1
 READ_BYTES = 1 << 18
-"""What one read may bring."""
 TURN_SECONDS = 0.005
 """How long one connection is served before others have their turn; what it has sent beyond that waits."""
 TURN_BYTES = 1 << 20
 """About how much of what it has caused is written in a turn: a message to many takes the longest to write."""
 WATCH_SECONDS = 0.5
-"""How often slow readers are looked at."""
 NOTES_PER_SECOND = 50
 """What a session tells beyond that is only counted: who floods us must not flood the log."""
 
@@ -56,31 +54,21 @@ class Limits:
     origins: tuple[str, ...] = ()
 
 
+@dataclass(eq=False)
 class Endpoint:
-    """Drives one session. ``framing`` is that of its connections; ``on_events`` is given what the session tells,
-    ``on_room`` whether a connection takes more.
-    """
+    """Drive one session. ``on_events`` gets what it tells, ``on_room`` whether a connection takes more."""
 
-    def __init__(
-        self,
-        session: Session,
-        framing: Framing,
-        *,
-        protocol: str = "",
-        limits: Limits | None = None,
-        recorder: Recorder | None = None,
-        on_events: Callable[[list[Any]], None] | None = None,
-        on_lost: Callable[[Pipe, Exception | None], None] | None = None,
-        on_room: Callable[[bool], None] | None = None,
-    ) -> None:
-        self.session = session
-        self.framing = framing
-        self.protocol = protocol
-        self.limits = limits or Limits()
-        self.recorder = recorder
-        self.on_events = on_events
-        self.on_lost = on_lost
-        self.on_room = on_room
+    session: Session
+    framing: Framing
+    _: KW_ONLY
+    protocol: str = ""
+    limits: Limits = field(default_factory=Limits)
+    recorder: Recorder | None = None
+    on_events: Callable[[list[Any]], None] | None = None
+    on_lost: Callable[[Pipe, Exception | None], None] | None = None
+    on_room: Callable[[bool], None] | None = None
+
+    def __post_init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.buffer = memoryview(bytearray(READ_BYTES))
         self.effects = Effects(self)
@@ -98,11 +86,12 @@ class Endpoint:
         self._timer_at = 0.0
         self._empty: asyncio.Event | None = None
         self._notes_until, self._notes_told, self._notes_kept = 0.0, 0, 0
-        session.epoch = time.time() - self.loop.time()
+        self.session.epoch = time.time() - self.loop.time()
 
     def opened(self, pipe: Pipe) -> None:
         self.accepted += pipe.side == SERVER
-        pipe.link = self.session.new_link(pipe.framing, pipe.side, pipe.peer)
+        peer = INSIDE if pipe.is_inside else show_address(pipe.transport.get_extra_info("peername"))
+        pipe.link = self.session.new_link(pipe.framing, pipe.side, peer)
         self.pipes[pipe.link.number] = pipe
         if self.is_closing:
             pipe.transport.abort()
@@ -111,7 +100,7 @@ class Endpoint:
             ours, theirs = (_address(pipe.transport.get_extra_info(name)) for name in ("sockname", "peername"))
             client, server = (theirs, ours) if pipe.side == SERVER else (ours, theirs)
             pipe.recording = self.recorder.opened(client, server, self.protocol or None)
-        log.debug("connection opened", protocol=self.protocol, peer=pipe.link.peer)
+        log.debug("connection opened", protocol=self.protocol, peer=peer)
         try:
             pipe.begin(self.loop.time())
         except Exception:
@@ -168,7 +157,10 @@ class Endpoint:
     def lost(self, pipe: Pipe, error: Exception | None) -> None:
         self.pipes.pop(pipe.link.number, None)
         self._congested.discard(pipe)
-        self._tell_end(pipe, error)
+        closing, peer = pipe.link.closing, pipe.link.peer
+        reason = closing.reason if closing is not None else str(error or "cut off")
+        fields: dict[str, Any] = {"peer": peer, "reason": reason, "received": pipe.received, "sent": pipe.sent}
+        log.debug("connection closed", protocol=self.protocol, **fields)
         pipe.release()
         for other in self._congested:
             other.holds.discard(pipe)
@@ -188,12 +180,6 @@ class Endpoint:
             self._empty.set()
         if self.on_lost is not None:
             self.on_lost(pipe, error)
-
-    def _tell_end(self, pipe: Pipe, error: Exception | None) -> None:
-        closing = pipe.link.closing
-        reason = closing.reason if closing is not None else str(error or "cut off")
-        peer, received, sent = pipe.link.peer, pipe.received, pipe.sent
-        log.debug("connection closed", protocol=self.protocol, peer=peer, reason=reason, received=received, sent=sent)
 
     def _failed(self, pipe: Pipe | None) -> None:
         """A mistake of ours costs one connection, and never the others."""
@@ -215,7 +201,6 @@ class Endpoint:
             self._failed(self.pipes.get(effect.link.number) if effect.link is not None else None)
 
     def run(self, call: Callable[[float], Any], source: Pipe | None = None) -> Any:
-        """Calls the session, and does what it leaves."""
         try:
             return call(self.loop.time())
         finally:
@@ -337,9 +322,7 @@ class Endpoint:
         self.settle()
 
     async def close(self, drain_seconds: float = 5.0) -> None:
-        """Lets what is outstanding complete and every connection write what it has, then closes it; what takes too
-        long is cancelled and cut off.
-        """
+        """Complete what is outstanding, write what is left, close; cut off what takes longer."""
         self.is_closing = True
         until = self.loop.time() + drain_seconds
         if self.session.outstanding:

@@ -10,7 +10,6 @@ from ..core.address import Address, show_address
 
 
 def explain(error: BaseException) -> str:
-    """Return a failure of the system in a few words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
@@ -26,7 +25,6 @@ def explain(error: BaseException) -> str:
 
 
 def explain_listening(error: OSError, address: Address) -> str:
-    """Why nobody can listen there."""
     reason = explain(error).lower()
     if isinstance(error, FileNotFoundError | PermissionError) and error.filename:
         return f"cannot read {error.filename}: {reason}"

@@ -31,7 +31,9 @@ class Pages:
 
     async def listen(self, address: Address) -> Address:
         self._hosts.add(address[0])
-        self._listeners = await listen(address, self._connection)
+        self._listeners = await listen(
+            address, lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=MAX_HEAD), self._serve)
+        )
         return address_of(self._listeners[0])
 
     async def close(self) -> None:
@@ -39,21 +41,19 @@ class Pages:
         for writer in list(self._open):
             writer.transport.abort()
 
-    def _connection(self) -> asyncio.StreamReaderProtocol:
-        return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=MAX_HEAD), self._serve)
-
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request; then the client has some time to read the response and to close. When too many take their time,
-        the oldest gives way.
-        """
+        """Reply to one request, then give the client time to read. When too many take theirs, the oldest gives way."""
         if len(self._open) >= MAX_CONNECTIONS:
             oldest = next(iter(self._open))
             del self._open[oldest]
             oldest.transport.abort()
         self._open[writer] = None
         try:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                head = await self._head(reader)
+            try:
+                async with asyncio.timeout(REQUEST_SECONDS):
+                    head = (await reader.readuntil(END))[: -len(END)]
+            except asyncio.LimitOverrunError:
+                head = bytes(MAX_HEAD + 1)  # more than ``respond`` takes
             writer.write(self.respond(head))
             writer.write_eof()
             async with asyncio.timeout(RESPONSE_SECONDS):
@@ -64,12 +64,6 @@ class Pages:
         finally:
             self._open.pop(writer, None)
             writer.transport.abort()
-
-    async def _head(self, reader: asyncio.StreamReader) -> bytes:
-        try:
-            return (await reader.readuntil(END))[: -len(END)]
-        except asyncio.LimitOverrunError:
-            return bytes(MAX_HEAD + 1)  # more than ``respond`` takes
 
     def respond(self, head: bytes) -> bytes:
         request: Request | None = None

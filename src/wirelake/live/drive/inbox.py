@@ -1,6 +1,4 @@
-"""What has come and waits for the application. It is bounded: who does not keep up stops the reading, or loses the
-oldest, as it was asked for.
-"""
+"""What has come and waits for the application, within bounds: a slow one stops the reading, or loses the oldest."""
 
 from __future__ import annotations
 
@@ -32,15 +30,11 @@ class Flow:
         self._pipe: Pipe | None = None
         self.is_stopped = False
 
-    def attach(self, pipe: Pipe) -> None:
-        """There is a new connection."""
+    def attach(self, pipe: Pipe | None) -> None:
+        """There is another connection, or none."""
         self._pipe = pipe
         self.is_stopped = False
         self.settle()
-
-    def detach(self) -> None:
-        self._pipe = None
-        self.is_stopped = False
 
     def open(self) -> None:
         """Goes on reading, whatever waits: the end is near, and has to be seen."""
@@ -60,7 +54,6 @@ class Flow:
             self.settle()
 
     def settle(self) -> None:
-        """Stops or goes on, as things are."""
         stop = bool(self._full) and (any(self._full.values()) or not self._is_urgent())
         if self._pipe is not None and stop != self.is_stopped:
             self.is_stopped = stop
@@ -80,7 +73,7 @@ class Inbox(Generic[M]):
         self._size = 0
         self._reader: asyncio.Future[None] | None = None
         self._end: BaseException | None = None
-        self._is_ended = False
+        """What the reader gets when nothing more comes."""
         self.dropped = 0
         """How many messages were lost because nobody took them in time."""
 
@@ -88,29 +81,25 @@ class Inbox(Generic[M]):
         return len(self._waiting)
 
     def put(self, message: M, size: int = 0) -> None:
-        if self._is_ended:
+        if self._end is not None:
             return
         self._waiting.append((message, size))
         self._size += size
         if len(self._waiting) >= self._most:
-            self._overflow()
+            if not self._drops:
+                self._flow.report(self, len(self._waiting), self._most, self._size)
+            elif len(self._waiting) > self._most:
+                self._size -= self._waiting.popleft()[1]
+                self.dropped += 1
         self._wake()
-
-    def _overflow(self) -> None:
-        if not self._drops:
-            self._flow.report(self, len(self._waiting), self._most, self._size)
-        elif len(self._waiting) > self._most:
-            self._size -= self._waiting.popleft()[1]
-            self.dropped += 1
 
     def end(self, error: BaseException | None = None) -> None:
         """Nothing more comes: the reader gets what is there, and then the end, or the error."""
-        if not self._is_ended:
-            self._is_ended, self._end = True, error
+        if self._end is None:
+            self._end = error or StopAsyncIteration()
             self._wake()
 
     def discard(self) -> None:
-        """Nobody reads any more."""
         self.end()
         self._waiting.clear()
         self._flow.forget(self)
@@ -118,8 +107,8 @@ class Inbox(Generic[M]):
     async def get(self) -> M:
         """The next message. StopAsyncIteration at the end."""
         while not self._waiting:
-            if self._is_ended:
-                raise self._end if self._end is not None else StopAsyncIteration
+            if self._end is not None:
+                raise self._end
             if self._reader is not None:
                 raise RuntimeError("somebody else reads these messages already")
             self._reader = asyncio.get_running_loop().create_future()

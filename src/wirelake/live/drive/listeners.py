@@ -14,10 +14,7 @@ ACCEPT_AT_ONCE = 16
 
 
 async def listen(address: Address, factory: Callable[[], asyncio.BaseProtocol]) -> list[asyncio.Server]:
-    """Listen on all addresses of a host, on the same port, also if that is to be picked. OSError if that fails.
-
-    ``*`` is every address of the machine.
-    """
+    """Listen on all addresses of a host (``*``: of the machine), on one port, picked if 0. OSError if that fails."""
     loop = asyncio.get_running_loop()
     listeners = bind(*address)
     servers = [

@@ -18,8 +18,6 @@ REST = 256
 
 
 class PatientSelector(selectors.DefaultSelector):
-    """Looks for ``LOOK_SECONDS`` before it waits."""
-
     def __init__(self) -> None:
         super().__init__()
         self._in_vain = 0

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..core.address import show_address
-from ..core.link import INSIDE, ROOM_BYTES, Framing, Link, Side
+from ..core.link import ROOM_BYTES, Framing, Link, Side
 
 if TYPE_CHECKING:
     from .endpoint import Endpoint
@@ -57,18 +56,15 @@ class Pipe(asyncio.BufferedProtocol):
         self.transport: Any = None
         self.link: Link
         self.is_inside = False
-        """Whether its peer is in this process."""
         self.is_paused = False
         """Whether the transport has more unsent than it likes."""
         self.paused_at = 0.0
         self.holds: set[Pipe] = set()
         """Those that are not read from because of this one."""
         self.stopped_by: set[Any] = set()
-        """Why nothing is read from it."""
         self.received = self.sent = 0
         self.is_known = False
         self.on_known = on_known
-        """Called when the session knows of the connection."""
         self.is_ending = False
         """Whether it is to be closed; what still comes is not looked at."""
         self._is_eof = self._is_finished = False
@@ -131,11 +127,7 @@ class Pipe(asyncio.BufferedProtocol):
                 self.finish()
 
     def begin(self, now: float) -> None:
-        """The connection is there."""
-        self.announce(now)
-
-    def announce(self, now: float) -> None:
-        """Tells the session of the connection."""
+        """Tell the session of the connection. Subclasses may do so later."""
         self.is_known = True
         self.endpoint.session.connected(self.link, now)
         if self.on_known is not None:
@@ -148,7 +140,6 @@ class Pipe(asyncio.BufferedProtocol):
         """Its turn is over."""
 
     def flush(self) -> None:
-        """Writes what the session has for it."""
         link = self.link
         if link.out:
             if self.is_paused:
@@ -160,7 +151,6 @@ class Pipe(asyncio.BufferedProtocol):
             link.unsent = self.unsent
 
     def write(self, data: bytes) -> None:
-        """Writes something of its own."""
         if self.is_paused:
             self._queue.append(data)
             self._queued += len(data)
@@ -168,7 +158,6 @@ class Pipe(asyncio.BufferedProtocol):
             self._put(data)
 
     def end(self, reason: str, code: int, at_once: bool) -> None:
-        """The session wants it closed."""
         if at_once:
             self.abort()
         else:
@@ -270,7 +259,3 @@ class Pipe(asyncio.BufferedProtocol):
         for source in self.holds:
             source.go((SLOW, self))
         self.holds.clear()
-
-    @property
-    def peer(self) -> str:
-        return INSIDE if self.is_inside else show_address(self.transport.get_extra_info("peername"))

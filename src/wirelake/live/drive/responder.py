@@ -74,7 +74,7 @@ class Responder(Generic[Q]):
         try:
             result = await result if inspect.isawaitable(result) else result
         except Exception as failure:
-            result, error = None, failure
+            error = failure
         await self._connection.drained()
         self._settle(asked, result, error)
 
@@ -93,10 +93,7 @@ class Responder(Generic[Q]):
             self._begin(self._waiting.pop())
 
     async def stop(self) -> None:
-        """Ends what is being handled."""
         self._waiting.discard()
-        running = list(self._running)
-        for task in running:
+        for task in self._running:
             task.cancel()
-        if running:
-            await asyncio.wait(running)
+        await asyncio.gather(*self._running, return_exceptions=True)

@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 
 from ..core.address import Address
 from ..core.link import Framing
@@ -19,33 +20,28 @@ from .tls import Certificate, TlsDoor
 from .websocket import ServerWebSocketPipe, WebSocketFraming
 
 
+@dataclass(eq=False)
 class Server:
-    """One session on any number of listeners. ``max_message``: the longest message that a client may send over
-    WebSocket.
-    """
+    """One session on any number of listeners. ``max_message`` bounds what a client may send over WebSocket."""
 
-    def __init__(
-        self,
-        protocol: str,
-        session: Session,
-        framing: Framing,
-        *,
-        is_text: bool = False,
-        max_message: int | None = 1 << 20,
-        limits: Limits | None = None,
-        recorder: Recorder | None = None,
-        is_short: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self.protocol = protocol
-        self.session = session
-        self.endpoint = Endpoint(session, framing, protocol=protocol, limits=limits, recorder=recorder)
-        self.limits = self.endpoint.limits
+    protocol: str
+    session: Session
+    framing: Framing
+    _: KW_ONLY
+    is_text: bool = False
+    max_message: int | None = 1 << 20
+    limits: Limits = field(default_factory=Limits)
+    recorder: Recorder | None = None
+    is_short: Callable[[], bool] = lambda: False
+
+    def __post_init__(self) -> None:
+        self.endpoint = Endpoint(
+            self.session, self.framing, protocol=self.protocol, limits=self.limits, recorder=self.recorder
+        )
         self.refused = 0
         """Connections beyond the limit, or while memory is short."""
-        self._is_short = is_short
         self.tls_failures = 0
-        self._websocket = WebSocketFraming(is_text)
-        self._max_message = max_message
+        self._websocket = WebSocketFraming(self.is_text)
         self._listeners: list[asyncio.Server] = []
         self.contexts: dict[Certificate, ssl.SSLContext] = {}
         """As the files were read last: new connections get these."""
@@ -74,7 +70,7 @@ class Server:
         return len(self.endpoint.pipes) + len(self._doors) + self._coming - self.endpoint.accepted
 
     def _enter(self, websocket: bool, certificate: Certificate | None, framing: Framing | None) -> asyncio.BaseProtocol:
-        if self._is_short() or 0 < self.limits.connections <= self.connections:
+        if self.is_short() or 0 < self.limits.connections <= self.connections:
             self.refused += 1
             return _Refused()
         if certificate is None:
@@ -101,7 +97,7 @@ class Server:
         self._coming += 1
         if not websocket:
             return Pipe(self.endpoint, SERVER, framing)
-        return ServerWebSocketPipe(self.endpoint, self._websocket, self._max_message)
+        return ServerWebSocketPipe(self.endpoint, self._websocket, self.max_message)
 
     def read_certificates(self) -> dict[Certificate, ssl.SSLContext]:
         """Return what the files say now, for ``contexts``. OSError or ValueError if they make no sense."""
@@ -118,7 +114,6 @@ class Server:
                 await asyncio.wait_for(listener.wait_closed(), 1.0)
 
     def cut(self) -> None:
-        """Ends all connections at once."""
         for pipe in list(self.endpoint.pipes.values()):
             pipe.abort()
 

@@ -103,6 +103,5 @@ class TlsDoor(SSLProtocol):
             tell(self, is_done)
 
     def cut(self) -> None:
-        """Nobody waits for it any more."""
         transport: Any = self._transport
         transport.abort()

@@ -59,9 +59,8 @@ def parse_url(url: str, protocol: str | None = None) -> Target:
     """What a URL says; ``protocol`` is that of a plain host:port. ValueError if it makes no sense."""
     if "://" not in url:
         if protocol is None:
-            raise ValueError(
-                f"{url!r} does not say which protocol: write {' or '.join(f'{name}://{url}' for name in LIVE)}"
-            )
+            urls = " or ".join(f"{name}://{url}" for name in LIVE)
+            raise ValueError(f"{url!r} does not say which protocol: write {urls}")
         url = f"{protocol}://{url}"
     parts = urlsplit(url)
     name, transport = _scheme(parts.scheme)
@@ -74,15 +73,9 @@ def parse_url(url: str, protocol: str | None = None) -> Target:
         raise ValueError("a URL to connect to has no ? and no #; a password with such characters is written with %")
     if (parts.username or parts.password) and not live.has_login:
         raise ValueError(f"{name} has no login: the URL must not have a user")
-    return Target(
-        name,
-        transport,
-        parts.hostname,
-        _port(parts, live, transport),
-        _path(parts, live, transport),
-        unquote(parts.username or ""),
-        unquote(parts.password or ""),
-    )
+    port, path = _port(parts, live, transport), _path(parts, live, transport)
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    return Target(name, transport, parts.hostname, port, path, user, password)
 
 
 def _scheme(scheme: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,36 +26,34 @@ from ..core.session import CLIENT, SERVER
 from .endpoint import Endpoint
 from .pipe import Pipe
 
-MAX_UPGRADE = 1 << 14
-"""Bytes that an upgrade may have."""
-MAX_REASON = 123
-"""Bytes that the reason of a Close may have."""
+MAX_UPGRADE_BYTES = 1 << 14
+MAX_REASON_BYTES = 123
 _PONG = 0x80 | Opcode.PONG
 
 library_log = logging.getLogger("wirelake.live.drive.websocket")
 library_log.setLevel(logging.WARNING)
 
 
+@dataclass(eq=False, slots=True)
 class WebSocketFraming:
     """Messages as frames. Those of a server are not masked, and so the same for all its clients."""
 
-    def __init__(self, is_text: bool, is_masked: bool = False) -> None:
-        self.name = "websocket"
-        self.is_text = is_text
-        self.is_masked = is_masked
-
-    def opcode(self, body: bytes) -> Opcode:
-        if not self.is_text:
-            return Opcode.BINARY
-        if not body.isascii():
-            try:
-                body.decode()
-            except UnicodeDecodeError:
-                return Opcode.BINARY
-        return Opcode.TEXT
+    is_text: bool
+    is_masked: bool = False
+    name: str = "websocket"
 
     def wrap(self, body: bytes) -> bytes:
-        return Frame(self.opcode(body), body).serialize(mask=self.is_masked)
+        opcode = Opcode.TEXT if self.is_text and _is_utf8(body) else Opcode.BINARY
+        return Frame(opcode, body).serialize(mask=self.is_masked)
+
+
+def _is_utf8(body: bytes) -> bool:
+    if not body.isascii():
+        try:
+            body.decode()
+        except UnicodeDecodeError:
+            return False
+    return True
 
 
 class WebSocketPipe(Pipe):
@@ -73,11 +72,7 @@ class WebSocketPipe(Pipe):
         self._limit: Any = None
 
     def begin(self, now: float) -> None:
-        self._limit = self.endpoint.loop.call_later(self.endpoint.limits.handshake_seconds, self._give_up)
-
-    def _give_up(self) -> None:
-        if not self.is_open:
-            self.transport.abort()
+        self._limit = self.endpoint.loop.call_later(self.endpoint.limits.handshake_seconds, self.transport.abort)
 
     def data_received(self, data: bytes) -> None:
         was_ending = self.is_ending
@@ -110,11 +105,11 @@ class WebSocketPipe(Pipe):
         self._send()
         if self.protocol.close_expected():
             self.leave()
-        elif not self.is_open and self.received > MAX_UPGRADE:
+        elif not self.is_open and self.received > MAX_UPGRADE_BYTES:
             self.transport.abort()
 
     def _await_close(self, data: bytes) -> None:
-        """We have said that we close; all that matters is that the peer agrees."""
+        """Look for the peer's Close, and for nothing else: we have said ours."""
         if self.protocol.state in (State.OPEN, State.CLOSING) and not self._is_eof:
             self.protocol.receive_data(data)
             self.protocol.events_received()
@@ -127,33 +122,24 @@ class WebSocketPipe(Pipe):
 
     def opened(self, now: float) -> None:
         self.is_open = True
-        if self._limit is not None:
-            self._limit.cancel()
+        self._limit.cancel()
         self._send()
-        self.announce(now)
+        super().begin(now)
 
     def _frame(self, frame: Frame, messages: list[bytes]) -> bool:
         """Puts fragments together; whether to go on. Text has to be UTF-8."""
         if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
             self._is_text = frame.opcode is Opcode.TEXT
-            if frame.fin:
-                return self._complete(bytes(frame.data), messages)
-            self._message = bytearray(frame.data)
-        elif frame.opcode is Opcode.CONT:
-            self._message += frame.data
-            if frame.fin:
-                body, self._message = bytes(self._message), bytearray()
-                return self._complete(body, messages)
-        return True
-
-    def _complete(self, body: bytes, messages: list[bytes]) -> bool:
-        if self._is_text and not body.isascii():
-            try:
-                body.decode()
-            except UnicodeDecodeError:
-                if self.protocol.state is State.OPEN:
-                    self.protocol.fail(CloseCode.INVALID_DATA)
-                return False
+        elif frame.opcode is not Opcode.CONT:
+            return True
+        self._message += frame.data
+        if not frame.fin:
+            return True
+        body, self._message = bytes(self._message), bytearray()
+        if self._is_text and not _is_utf8(body):
+            if self.protocol.state is State.OPEN:
+                self.protocol.fail(CloseCode.INVALID_DATA)
+            return False
         messages.append(body)
         return True
 
@@ -175,7 +161,7 @@ class WebSocketPipe(Pipe):
         if at_once or self.protocol.state is not State.OPEN:
             super().end(reason, code, at_once)
         else:
-            self.protocol.send_close(code, reason.encode()[:MAX_REASON].decode(errors="ignore"))
+            self.protocol.send_close(code, reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore"))
             self._send()
             self.linger()
 

@@ -42,10 +42,7 @@ class _Batch(NamedTuple):
 
 
 class Writer:
-    """The only one that uses a storage; the endpoints of one event loop may share it.
-
-    Completions keep the order of submission, those of cancelled stores too.
-    """
+    """The one user of a storage, for all endpoints of a loop. Completions keep the order of submission, cancels too."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -81,11 +78,14 @@ class Writer:
         batch = self._take()
         is_quick = self._quick_batches >= QUICK_BATCHES and not any(store.is_long for store in batch.stores)
         results = self._run(self._storage.run_at_once, batch.requests) if is_quick else None
-        if results is None:
-            self._hand_over(batch)
-        else:
+        if results is not None:
             self._loop.call_soon(self._loop.call_soon, self._next)  # with all that comes meanwhile
             self._end(batch, results)
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="wirelake-storage", daemon=True)
+            self._thread.start()
+        self._batches.put(batch)
 
     def _take(self) -> _Batch:
         if len(self._waiting) <= MOST_AT_ONCE:
@@ -95,12 +95,6 @@ class Writer:
         taken_back = stores.keys() & self._cancelled if self._cancelled else set()
         self._cancelled -= taken_back
         return _Batch(stores, taken_back, [store.request for store in stores if store not in taken_back])
-
-    def _hand_over(self, batch: _Batch) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="wirelake-storage", daemon=True)
-            self._thread.start()
-        self._batches.put(batch)
 
     def _work(self) -> None:
         while (batch := self._batches.get()) is not None:
@@ -123,7 +117,6 @@ class Writer:
         return results
 
     def _ended(self, batch: _Batch, results: Sequence[Result]) -> None:
-        """The thread has carried it out."""
         try:
             self._end(batch, results)
         finally:

@@ -15,11 +15,11 @@ from ...protocols import dsa as p
 from ...protocols.dsa import PROTOCOL
 from ...spec.nodes import LifeCycle
 from ..core.link import Link
-from ..core.session import CLIENT, SERVER, Session, States, World
+from ..core.session import CLIENT, SERVER, Lost, Session, States, World
 from ..core.timers import earliest
 from . import wire
 from .connection import AckIds, Connection
-from .events import Denied, Lost, Ready
+from .events import Denied, Ready
 from .handshake import SALT_BYTES, ClientHandshake, HandshakeRefused, Identity, Welcome, identity_part
 from .nodes import Nodes
 from .requester import Requester, Stream, check_sizes

@@ -34,13 +34,6 @@ class Denied:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """The connection is over. Invokes and sets have ended; lists and subscriptions go on when it comes back."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Valued:
     """An update of a subscription. ``value`` is ABSENT if it tells only a status."""
 

@@ -79,7 +79,6 @@ class Hub:
         self._tasks: list[asyncio.Task[None]] = []
         self._pages: Pages | None = None
         self._stopped: asyncio.Event
-        self._cut: asyncio.Event
 
     async def __aenter__(self) -> Hub:
         await self.start()
@@ -90,7 +89,7 @@ class Hub:
 
     async def start(self) -> None:
         """Listens everywhere, or nowhere: HubError says why."""
-        self._stopped, self._cut = asyncio.Event(), asyncio.Event()
+        self._stopped = asyncio.Event()
         self.started = time.time()
         self.lag = LagMeter()
         self.memory = MemoryGuard(
@@ -204,9 +203,8 @@ class Hub:
             "connections": {name: server.connections for name, server in self.servers.items()},
             "recording": None if self.recorder is None else self.recorder.problem or "ok",
         }
-        return Response(
-            503 if self.is_draining else 200, prepare("application/json", json.dumps(health).encode() + b"\n")
-        )
+        status = 503 if self.is_draining else 200
+        return Response(status, prepare("application/json", json.dumps(health).encode() + b"\n"))
 
     async def until_stopped(self) -> None:
         await self._stopped.wait()
@@ -214,7 +212,8 @@ class Hub:
     def stop(self) -> None:
         """To be ended: everybody may finish. Said twice: at once."""
         if self._stopped.is_set():
-            self._cut.set()
+            for server in self.servers.values():
+                server.cut()
         self._stopped.set()
 
     def reload(self) -> None:
@@ -241,9 +240,7 @@ class Hub:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        cutting = asyncio.create_task(self._cut_when_asked())
         await asyncio.gather(*(server.close(seconds) for server in self.servers.values()))
-        cutting.cancel()
         for server in self.servers.values():
             if server.endpoint.effects.writer is not None:
                 await server.endpoint.effects.writer.close()
@@ -252,11 +249,6 @@ class Hub:
         if self.recorder is not None:
             self.recorder.end()
         await asyncio.sleep(0)
-
-    async def _cut_when_asked(self) -> None:
-        await self._cut.wait()
-        for server in self.servers.values():
-            server.cut()
 
 
 def serve(settings: HubSettings, on_ready: Callable[[Hub], Any]) -> None:
@@ -292,9 +284,7 @@ def _collect_rarely() -> None:
 
 
 def _loop_factory(settings: HubSettings) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """That of uvloop if it is installed. With TLS it is not used: it reads from a connection before the handshake has
-    begun, and what it has read is lost.
-    """
+    """Return that of uvloop, if there is one, but not with TLS: what it reads before the handshake begins is lost."""
     has_tls = any({"tls", "wss"} & set(service.listeners) for service in settings.services.values())
     try:
         uvloop = None if has_tls else importlib.import_module("uvloop")

@@ -1,6 +1,4 @@
-"""What process and machine are doing, and what a hub does about it: newcomers are refused before memory runs short,
-and what is free goes back to the system.
-"""
+"""What process and machine do; before memory runs short the hub refuses newcomers, and it gives back what is free."""
 
 from __future__ import annotations
 
@@ -24,7 +22,6 @@ TRIM_BYTES = 64 << 20
 """Free memory is given back when the process has grown by so much since the last time, at most that often."""
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 FRESH_SECONDS = 0.5
-"""Numbers are not asked for more often."""
 
 
 class Machine:
@@ -43,30 +40,24 @@ class Machine:
         now = time.monotonic()
         if now - self._asked >= FRESH_SECONDS:
             self._asked = now
-            self._found = {**self._of_process(now), **_of_system()}
+            self._found = self._ask(now)
         return dict(self._found)
 
-    def _of_process(self, now: float) -> dict[str, float]:
-        memory = self._process.memory_info().rss
+    def _ask(self, now: float) -> dict[str, float]:
+        memory, ours = psutil.virtual_memory(), self._process.memory_info().rss
+        used = memory.total - memory.available
+        cores = enumerate(psutil.cpu_percent(percpu=True))
         return {
             "process.cpu.percent": min(self._process.cpu_percent() / 100 / (os.cpu_count() or 1), 1.0),
-            "process.memory.bytes": memory,
-            "process.memory.percent": memory / psutil.virtual_memory().total,
+            "process.memory.bytes": ours,
+            "process.memory.percent": ours / memory.total,
             "process.uptime": now - self._started,
+            "system.cpu.percent": psutil.cpu_percent() / 100,
+            **{f"system.cpu.{{core:{number}}}.percent": share / 100 for number, share in cores},
+            "system.memory.bytes": used,
+            "system.memory.percent": used / memory.total,
+            "system.uptime": time.time() - psutil.boot_time(),
         }
-
-
-def _of_system() -> dict[str, float]:
-    memory = psutil.virtual_memory()
-    used = memory.total - memory.available
-    cores = enumerate(psutil.cpu_percent(percpu=True))
-    return {
-        "system.cpu.percent": psutil.cpu_percent() / 100,
-        **{f"system.cpu.{{core:{number}}}.percent": share / 100 for number, share in cores},
-        "system.memory.bytes": used,
-        "system.memory.percent": used / memory.total,
-        "system.uptime": time.time() - psutil.boot_time(),
-    }
 
 
 def raise_file_limit() -> int:
@@ -121,13 +112,9 @@ class MemoryGuard:
         if self.is_short != was_short:
             text = "memory is short: nobody new is let in" if self.is_short else "memory suffices again"
             log.warning(text, bytes=used, limit=self.limit)
-        self._trim_if_worthwhile(used)
-
-    def _trim_if_worthwhile(self, used: int) -> None:
-        """Many clients have gone, and what they took was not given back yet."""
         connections = self._connections()
         self._most_connections = max(self._most_connections, connections)
-        have_gone = connections <= self._most_connections // 2
+        have_gone = connections <= self._most_connections // 2  # and what they took was perhaps not given back yet
         if have_gone and used > self._trimmed + TRIM_BYTES and time.monotonic() > self._trim_at:
             self._trim_at = time.monotonic() + TRIM_SECONDS
             self._most_connections = connections

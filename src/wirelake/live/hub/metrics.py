@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from .hub import Hub
 
 LAG_SECONDS = 0.25
-"""How often the event loop is asked for its lag."""
 LAG_SAMPLES = 240
 FIGURES_SECONDS = 5.0
-"""How often a store is asked."""
 ReadFigures = Callable[[], Iterable[Family]]
 _UNUSUAL = re.compile(r"[^a-z0-9_]+")
 
@@ -30,23 +28,15 @@ class LagMeter:
     """How late the event loop does what is due: the longest time that somebody had to wait lately."""
 
     def __init__(self) -> None:
-        self._lags = [0.0]
+        self.lags = [0.0]
+        """The last one is the newest; they are those of a minute."""
 
     async def watch(self) -> None:
         time = asyncio.get_running_loop().time
         while True:
             due = time() + LAG_SECONDS
             await asyncio.sleep(LAG_SECONDS)
-            self._lags = [*self._lags[-LAG_SAMPLES:], max(time() - due, 0.0)]
-
-    @property
-    def last(self) -> float:
-        return self._lags[-1]
-
-    @property
-    def most(self) -> float:
-        """Of the last minute."""
-        return max(self._lags)
+            self.lags = [*self.lags[-LAG_SAMPLES:], max(time() - due, 0.0)]
 
 
 class StoreMeter:
@@ -90,8 +80,8 @@ def hub_figures(hub: Hub) -> Iterator[Family]:
     yield "messages_total", "Received messages.", [({"protocol": name}, count) for name, count in messages.items()]
     yield "session_total", "Events of a protocol, by name.", list(_counts(servers))
     yield from _stores(hub)
-    yield "loop_lag_seconds", "How late the event loop was last.", [({}, hub.lag.last)]
-    yield "loop_lag_max_seconds", "The largest lag of the last minute.", [({}, hub.lag.most)]
+    yield "loop_lag_seconds", "How late the event loop was last.", [({}, hub.lag.lags[-1])]
+    yield "loop_lag_max_seconds", "The largest lag of the last minute.", [({}, max(hub.lag.lags))]
     yield "draining", "1 while the hub shuts down.", [({}, float(hub.is_draining))]
     if hub.recorder is not None:
         yield "tap_recorded_bytes_total", "Recorded bytes.", [({}, hub.recorder.recorded)]
@@ -111,11 +101,8 @@ def _stores(hub: Hub) -> Iterator[Family]:
     yield "store_requests_total", "Requests to the store.", each("requests")
     yield "store_batches_total", "Groups of requests that shared a transaction.", each("batches")
     yield "store_syncs_total", "Times that the store waited for its disk.", each("fsyncs")
-    yield (
-        "store_group_size",
-        "Requests of a batch, on average.",
-        [({"protocol": name}, one["requests"] / max(one["batches"], 1)) for name, one in counts.items()],
-    )
+    sizes = {name: one["requests"] / max(one["batches"], 1) for name, one in counts.items()}
+    yield "store_group_size", "Requests of a batch, on average.", [({"protocol": n}, size) for n, size in sizes.items()]
     for meter in hub.meters:
         yield from meter.families
 

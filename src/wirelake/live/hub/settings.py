@@ -21,14 +21,9 @@ from ..records import LIVE, TRANSPORTS
 from .metrics import ReadFigures
 from .users import Gate
 
-LEVELS = ("debug", "info", "warn", "error")
-FORMS = ("auto", "json", "text")
-
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A session to be served."""
-
     session: Session
     framing: Framing
     is_text: bool
@@ -64,7 +59,6 @@ class ServiceSettings(Limits):
 
     @property
     def listeners(self) -> dict[str, Address]:
-        """By transport."""
         return {name: address for name in TRANSPORTS if (address := getattr(self, name)) is not None}
 
     def serve(self, directory: Path) -> Served:
@@ -82,8 +76,8 @@ class MetricsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    level: str = setting("info", among=LEVELS)
-    format: str = setting("auto", among=FORMS)
+    level: str = setting("info", among=("debug", "info", "warn", "error"))
+    format: str = setting("auto", among=("auto", "json", "text"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +136,7 @@ def load_settings(path: Path) -> HubSettings:
 
 
 def read_settings(tables: dict[str, Any], name: str, directory: Path) -> HubSettings:
-    """Return the settings of tables: each protocol with a table is served, or all if none has one.
-
-    A table without listeners gets the usual ones.
-    """
+    """Return the settings of tables: of protocols that have one, or of all; without listeners at their usual ports."""
     reader = Reader(name, directory)
     reader.refuse_unknown(tables, [*LIVE, *_TABLES], "")
     services = {}

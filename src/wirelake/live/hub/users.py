@@ -30,9 +30,7 @@ Judge = Callable[[Any], "Verdict | Awaitable[Verdict]"]
 
 
 class Gate:
-    """Lets in whom ``judge`` accepts, everybody without it. It returns True, or False, or the reason why not; a
-    coroutine function may take its time, others are waited for by everybody.
-    """
+    """Lets in whom ``judge`` accepts: it returns True, False, or why not. Only a coroutine holds up nobody."""
 
     def __init__(self, judge: Judge | None = None) -> None:
         self.is_open = judge is None
@@ -48,8 +46,6 @@ class Gate:
 
 
 class UserGate(Gate):
-    """Names and passwords."""
-
     def __init__(self, users: dict[str, str], file: Path | None = None) -> None:
         super().__init__(self._look_up)
         self._file = file

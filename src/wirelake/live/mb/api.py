@@ -21,6 +21,7 @@ from ...errors import EncodeError
 from ...protocols.mb import MAX_PAYLOAD, MAX_RECEIVED
 from ..core.errors import AnswerError, ConnectionFailed, ConnectionLost, Refused
 from ..core.log import log
+from ..core.session import Answered
 from ..drive.client import Client, Opening, dial
 from ..drive.connection import Dial, Reconnect, unpredictable
 from ..drive.responder import Responder
@@ -34,10 +35,6 @@ from .wire import MB_TCP, REQUEST, VERSION
 Payload = Any
 """bytes as they are, str as UTF-8, anything else as JSON: dicts, lists, numbers, dataclasses, datetimes, …"""
 RECONNECT = Reconnect(seconds=1.0, most_seconds=30.0)
-GRACE_SECONDS = 0.5
-"""How much longer than the time-out we wait for the broker to tell of it."""
-INTERNAL_ERROR = "INTERNAL_ERROR"
-SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
 
 
 class MbClient(Client[Message, Request]):
@@ -94,11 +91,13 @@ class MbClient(Client[Message, Request]):
     def _handle(self, events: list[Any]) -> None:
         for happened in events:
             match happened:
-                case Request():
-                    self._asked(happened)
+                case Request(topic=topic, payload=payload):
+                    if not self._hand_to_responder(happened, topic, len(payload)):
+                        gone = AnswerError("SERVICE_UNAVAILABLE", "this service does not answer that any more")
+                        self._answer(happened, None, gone)
                 case Message(topic=topic, payload=payload):
                     self._deliver(topic, happened, len(payload))
-                case event.Answered(token, payload, error):
+                case Answered(token, payload, error):
                     self._settle(token, payload, error)
                 case event.Ready():
                     self._connection.ready()
@@ -115,10 +114,7 @@ class MbClient(Client[Message, Request]):
                 is_word = isinstance(error, AnswerError)  # the broker's own
                 self._connection.fail(refusal if is_word else ConnectionFailed(f"{self.target}: {refusal.detail}"))
             case "subscription":
-                for subscription in self._subscriptions:
-                    if refused.topic in map(self._canonical, subscription.patterns):
-                        subscription._inbox.end(refusal)
-                log.warning(refusal.detail)
+                self._end_refused({refused.topic}, refusal)
             case _:
                 self.refused += 1
                 log.info("a message was refused", topic=refused.topic, reason=error.detail)
@@ -167,13 +163,6 @@ class MbClient(Client[Message, Request]):
             pass
         await self._connection.usable()
 
-    def _asked(self, asked: Request) -> None:
-        responder = self._responder_for(asked.topic)
-        if responder is not None:
-            responder.take(asked, len(asked.payload))
-        else:
-            self._answer(asked, None, AnswerError(SERVICE_UNAVAILABLE, "this service does not answer that any more"))
-
     def _answer(self, asked: Request, result: Any, error: Exception | None) -> None:
         if error is None:
             data = b"{}" if result is None else to_payload(result)
@@ -181,13 +170,12 @@ class MbClient(Client[Message, Request]):
             return
         if not isinstance(error, AnswerError):
             log.error("a handler failed", exc_info=error, topic=asked.topic)
-            error = AnswerError(INTERNAL_ERROR, f"the handler failed: {type(error).__name__}: {error}"[:1000])
+            error = AnswerError("INTERNAL_ERROR", f"the handler failed: {type(error).__name__}: {error}"[:1000])
         code, message, details = error.code, error.message or error.code, error.details
         self._connection.do(lambda now: self._session.answer_error(asked, code, message, now, details))
 
 
 def to_payload(value: Payload) -> bytes:
-    """What is sent for a value."""
     if isinstance(value, bytes):
         data = value
     elif isinstance(value, str):
@@ -195,17 +183,13 @@ def to_payload(value: Payload) -> bytes:
     elif isinstance(value, bytearray | memoryview):
         data = bytes(value)
     else:
-        data = _to_json(value)
+        try:
+            data = msgspec.json.encode(value)
+        except (TypeError, ValueError, RecursionError, OverflowError) as error:
+            raise EncodeError(f"cannot be written as JSON: {error}", rule="payload_json", path="payload") from None
     if len(data) > MAX_PAYLOAD:
         raise EncodeError(f"{len(data)} bytes, at most {MAX_PAYLOAD}", rule="payload_too_large", path="payload")
     return data
-
-
-def _to_json(value: Any) -> bytes:
-    try:
-        return msgspec.json.encode(value)
-    except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise EncodeError(f"cannot be written as JSON: {error}", rule="payload_json", path="payload") from None
 
 
 def connect(
@@ -230,7 +214,7 @@ def connect(
     where = dial(
         "mb", url, timeout=timeout, reconnect=reconnect, usual=RECONNECT, verify=verify, ca=ca, cert=cert, key=key
     )
-    options = ClientOptions(name=name, description=description, grace_seconds=GRACE_SECONDS)
+    options = ClientOptions(name=name, description=description)
     return Opening(lambda: MbClient(where, options))
 
 

@@ -18,19 +18,16 @@ from ...protocols.mb import MAX_PAYLOAD, MAX_TIMEOUT_MS, UUID4
 from ...protocols.mb.conduct import HEARTBEAT, INITIALIZE, REGISTER
 from ..core.errors import AnswerError, ConnectionLost, LiveError, RequestTimeout
 from ..core.link import Link
-from ..core.session import Session, World
+from ..core.session import Answered, Lost, Session, World
 from ..core.timers import Requests, Timers, earliest
 from . import wire
-from .events import Answered, Event, Lost, Message, Ready, Refused, Request
+from .events import Message, Ready, Refused, Request
 from .options import ClientOptions
 from .topics import is_valid_topic
 
 _SILENCE = "silence"
 """A timer that belongs to no id."""
 _is_id = re.compile(UUID4).fullmatch
-
-Kind = tuple[str, str]
-"""Action and pattern of a subscription."""
 
 
 @dataclass(slots=True)
@@ -44,8 +41,6 @@ class Call:
 class MbClient(Session):
     """Tells its events (see ``events``). What needs a connection raises LocalProtocolError when there is none."""
 
-    events: list[Event]
-
     def __init__(self, *, options: ClientOptions | None = None, **world: Unpack[World]) -> None:
         super().__init__(**world)
         self.options = options or ClientOptions()
@@ -57,10 +52,10 @@ class MbClient(Session):
         self._timers: Timers[str] = Timers()
         self._frames = QuickFrames(wire.TO_CLIENT)
         self._heads = wire.Heads()
-        self._fronts = wire.Fronts()
         self._calls: Requests[str, Call] = Requests()
         """By id."""
-        self._wanted: dict[Kind, float] = {}
+        self._wanted: dict[tuple[str, str], float] = {}
+        """Priorities of subscriptions, by action and pattern."""
         self._introducing: set[str] = set()
         """Calls of our own, which the application is not told of."""
         self._heartbeat: str | None = None
@@ -82,7 +77,7 @@ class MbClient(Session):
         parent: str | None = None,
     ) -> str | None:
         """With ``confirm`` an Answered event will tell whether somebody got it."""
-        front = self._fronts.get(wire.PUBLISH, topic, version)
+        front = wire.front(wire.PUBLISH, topic, version)
         self._check(payload, parent, expects=confirm)
         token = self._begin(Call(topic), now) if confirm else None
         self._say(wire.add_ids(front, token, parent), payload, now)
@@ -100,7 +95,7 @@ class MbClient(Session):
         """An Answered event will tell the response, or the error."""
         if timeout_ms is not None and not 1 <= timeout_ms <= MAX_TIMEOUT_MS:
             raise EncodeError(f"{timeout_ms} is not from 1 to {MAX_TIMEOUT_MS}", rule="timeout", path="timeout")
-        front = self._fronts.get(wire.REQUEST, topic, version)
+        front = wire.front(wire.REQUEST, topic, version)
         self._check(payload, parent, expects=True)
         token = self._begin(Call(topic), now, timeout_ms)
         self._say(wire.add_ids(front, token, parent, timeout_ms), payload, now)
@@ -112,9 +107,9 @@ class MbClient(Session):
             return False
         self._check(payload)
         try:
-            front = self._fronts.get(wire.RESPONSE, asked.topic, asked.version)
+            front = wire.front(wire.RESPONSE, asked.topic, asked.version)
         except EncodeError:  # a version that only some brokers accept
-            front = self._fronts.get(wire.RESPONSE, asked.topic)
+            front = wire.front(wire.RESPONSE, asked.topic)
         self._say(wire.add_ids(front, asked.id), payload, now)
         return True
 
@@ -122,9 +117,7 @@ class MbClient(Session):
         return self.answer(asked, wire.Fault(code, message, details).payload(wire.Clock(self.epoch, now)), now)
 
     def subscribe(self, pattern: str, now: float, action: str = wire.PUBLISH, priority: float = 0) -> str | None:
-        """Gives a token if the broker is asked now; else it will be when there is one, now and after each loss. With
-        the action request, for the requests on these topics.
-        """
+        """Return a token if the broker is asked now; it is asked again after each loss."""
         if not is_valid_topic(pattern, wildcards=True):
             raise EncodeError(f"{pattern!r} is not a valid topic or pattern", rule="topic", path="topic")
         if wire.plain_number(priority) is None:
@@ -143,7 +136,6 @@ class MbClient(Session):
         self._calls.close(token)
 
     def _check(self, payload: bytes, parent: str | None = None, *, expects: bool = False) -> None:
-        """Raises if this cannot be sent, or cannot be sent now."""
         if self.link is None or self.link.closing is not None:
             raise LocalProtocolError("there is no connection", rule="state")
         if expects and len(self._calls) >= self.options.max_open:
@@ -227,7 +219,7 @@ class MbClient(Session):
         if now >= self._sent_at + self.options.heartbeat_seconds and self._heartbeat is None:
             token = self._heartbeat = self._ids.take().decode()
             self._timers.set(token, now + self.options.answer_seconds)
-            self._say(wire.add_ids(self._fronts.get(wire.REQUEST, HEARTBEAT), token), b"{}", now)
+            self._say(wire.add_ids(wire.front(wire.REQUEST, HEARTBEAT), token), b"{}", now)
         later = self._sent_at if self._sent_at + self.options.heartbeat_seconds > now else now
         self._timers.set(_SILENCE, later + self.options.heartbeat_seconds)
 
@@ -253,7 +245,7 @@ class MbClient(Session):
 
     def _ask(self, call: Call, args: dict[str, Any], now: float) -> str:
         token = self._begin(call, now)
-        self._say(wire.add_ids(self._fronts.get(wire.REQUEST, call.topic), token), wire.write_json(args), now)
+        self._say(wire.add_ids(wire.front(wire.REQUEST, call.topic), token), wire.write_json(args), now)
         return token
 
     def _begin(self, call: Call, now: float, timeout_ms: int | None = None) -> str:
@@ -316,7 +308,7 @@ class MbClient(Session):
         elif head.action == wire.RESPONSE:
             self._take_response(head, rid, payload)
         elif head.name == HEARTBEAT:
-            self._say(wire.add_ids(self._fronts.get(wire.RESPONSE, HEARTBEAT), rid or None), b"{}", now)
+            self._say(wire.add_ids(wire.front(wire.RESPONSE, HEARTBEAT), rid or None), b"{}", now)
         elif rid is not None:
             self.events.append(Request(head.topic, payload, head.version, rid, self._connections))
         else:

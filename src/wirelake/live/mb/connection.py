@@ -11,8 +11,6 @@ from .wire import PUBLISH, REQUEST, TO_BROKER
 
 @dataclass(slots=True, eq=False)
 class Service:
-    """One connection."""
-
     id: str
     link: Link
     connected_at: float

@@ -17,9 +17,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A received publish, or a reply; also a record of the broker's log, whose topic is ``system.log``. ``id`` is the
-    broker's.
-    """
+    """A publish, a reply, or a record of the broker's log, whose topic is ``system.log``. ``id`` is the broker's."""
 
     topic: str
     payload: bytes
@@ -44,15 +42,6 @@ class Request(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """The end of what we asked: exactly one for each token."""
-
-    token: str
-    payload: bytes
-    error: LiveError | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Refused:
     """Something is not in force or did not arrive. ``what`` is registration, subscription or message; ``topic`` is the
     pattern of a subscription, or the topic of a message that nobody waits for."""
@@ -60,13 +49,3 @@ class Refused:
     what: str
     topic: str
     error: LiveError
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """The connection is gone. All that was open has been answered with an error before."""
-
-    reason: str
-
-
-Event = Ready | Message | Answered | Refused | Lost

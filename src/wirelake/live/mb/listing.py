@@ -26,10 +26,6 @@ class Block:
     keys: list[str]
     text: bytes = b""
 
-    @property
-    def last(self) -> str:
-        return self.keys[-1]
-
 
 class Listing:
     """By topic, then action: that is how a key begins."""
@@ -49,7 +45,13 @@ class Listing:
         if subscribers:
             self._put(key, action, topic, subscribers)
         elif key in self._pieces:
-            self._remove(key)
+            self._size -= len(self._pieces.pop(key))
+            at = self._place(key)
+            block = self._blocks[at]
+            block.text = b""
+            del block.keys[bisect_left(block.keys, key)]
+            if not block.keys:
+                del self._blocks[at]
 
     def size(self) -> int:
         for key, changed in self._stale.items():
@@ -77,15 +79,6 @@ class Listing:
         self._pieces[key] = piece
         self._blocks[self._place(key)].text = b""
 
-    def _remove(self, key: str) -> None:
-        self._size -= len(self._pieces.pop(key))
-        at = self._place(key)
-        block = self._blocks[at]
-        block.text = b""
-        del block.keys[bisect_left(block.keys, key)]
-        if not block.keys:
-            del self._blocks[at]
-
     def _insert(self, key: str) -> None:
         if not self._blocks:
             self._blocks.append(Block([]))
@@ -97,4 +90,4 @@ class Listing:
 
     def _place(self, key: str) -> int:
         """The block that has the key, or would have it."""
-        return bisect_left(self._blocks, key, key=lambda block: block.last)
+        return bisect_left(self._blocks, key, key=lambda block: block.keys[-1])

@@ -56,7 +56,10 @@ class Log:
     def write(self, level: str, module: str, text: str, service: Service, **fields: Any) -> None:
         if not self.readers:
             return
-        self._begin_while()
+        if self._while != (number := int(self.clock.now * WHILES)):
+            self._while = number
+            for reading in self.readers.values():
+                reading.work = 0
         share = MAX_WORK // len(self.readers)
         record = {"level": level, "message": text, "timestamp": self.clock.stamp.decode(), "module": module}
         payload = b""
@@ -74,10 +77,3 @@ class Log:
             return True
         reading.work += reading.pattern.steps * min(len(text), MAX_TEXT)
         return reading.pattern.search(text)
-
-    def _begin_while(self) -> None:
-        number = int(self.clock.now * WHILES)
-        if number != self._while:
-            self._while = number
-            for reading in self.readers.values():
-                reading.work = 0

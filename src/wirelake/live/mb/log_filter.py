@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import re2
 
 MAX_LENGTH = 1000
-"""How long an expression may be."""
 MAX_STEPS = 250
 """How large an expression may be as RE2 counts it, repetitions written out."""
 MAX_TEXT = 400
@@ -33,6 +32,10 @@ _SETS = {
 """White space and all else, as JavaScript has them; in RE2 they are ASCII."""
 _ALL = r"\x{0}-\x{10ffff}"
 _DOT = r"[^\n\r\x{2028}\x{2029}]"
+_OPTIONS = re2.Options()
+_OPTIONS.max_mem = 1 << 17
+_OPTIONS.never_capture = True
+_OPTIONS.log_errors = False
 
 
 class Filter:
@@ -44,9 +47,9 @@ class Filter:
         if len(text) > MAX_LENGTH:
             raise ValueError("the expression is too long")
         try:
-            compiled = re2.compile("".join(_rewritten(text)).encode(), _options())
+            compiled = re2.compile("".join(_rewritten(text)).encode(), _OPTIONS)
         except re2.error as error:
-            raise ValueError(f"cannot be read: {_wording(error)}") from None
+            raise ValueError(f"cannot be read: {error.args[0].decode('utf-8', 'replace')}") from None
         self.steps: int = compiled.programsize
         if self.steps > MAX_STEPS:
             raise ValueError("the expression is too large")
@@ -54,19 +57,6 @@ class Filter:
 
     def search(self, text: str) -> bool:
         return self._search(text[:MAX_TEXT].encode("utf-8", "replace")) is not None
-
-
-def _options() -> re2.Options:
-    options = re2.Options()
-    options.max_mem = 1 << 17
-    options.never_capture = True
-    options.log_errors = False
-    return options
-
-
-def _wording(error: Exception) -> str:
-    said = error.args[0] if error.args else b""
-    return said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
 
 
 def _rewritten(text: str) -> Iterator[str]:

@@ -28,24 +28,15 @@ def _read(given: dict[str, Any]) -> Outgoing:
     return Outgoing(given.get("topic", ""), payload, more)
 
 
-def _argument(text: str) -> bytes:
-    """Return the bytes as given, also those that are not UTF-8."""
-    return text.encode("utf-8", "surrogateescape")
-
-
 def _show(message: Any) -> dict[str, Any]:
-    shown: dict[str, Any] = {"topic": message.topic}
     try:
         text = message.payload.decode()
+        shown = {"payload": json.loads(text, parse_constant=_refuse)}
     except UnicodeDecodeError:
-        shown["hex"] = message.payload.hex()
-    else:
-        try:
-            shown["payload"] = json.loads(text, parse_constant=_refuse)
-        except (ValueError, RecursionError):
-            shown["text"] = text
-    shown["version"] = message.version
-    return shown
+        shown = {"hex": message.payload.hex()}
+    except (ValueError, RecursionError):
+        shown = {"text": text}
+    return {"topic": message.topic, **shown, "version": message.version}
 
 
 def _refuse(word: str) -> None:
@@ -54,8 +45,8 @@ def _refuse(word: str) -> None:
 
 MESSAGE_JSON = MessageJson(
     _read,
-    _argument,
-    _show,
+    argument=lambda text: text.encode("utf-8", "surrogateescape"),
+    show=_show,
     echo=lambda asked: asked.payload,
     names=("topic", "payload", "text", "hex", "version"),
     empty="{}",

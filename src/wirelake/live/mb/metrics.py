@@ -14,8 +14,9 @@ from .wire import Clock, plain_number
 
 Probe = Callable[[], Mapping[str, float]]
 
-_CONNECTION = ("connected", "disconnected", "failed", "rejected")
-_ROUTER = (
+_COUNTED = (
+    "connection.connected.total", "connection.disconnected.total", "connection.failed.total",
+    "connection.rejected.total",
     "router.message.count", "router.message.count.error",
     "router.publish.count", "router.publish.count.dropped", "router.publish.count.error",
     "router.request.count", "router.request.count.dropped", "router.request.count.error",
@@ -70,13 +71,9 @@ class Metrics:
     def _all(self, now: float, services: list[Service], probed: dict[str, float]) -> Iterator[Metric]:
         counts, rate, general = self.counts, self._rates.get, dict[str, str]()
         yield general, "connection.active", "gauge", len(services)
-        for what in _CONNECTION:
-            total = f"connection.{what}.total"
-            yield general, total, "gauge", counts[total]
-            yield general, f"connection.{what}.rate", "rate", rate(total, 0)
-        for name in _ROUTER:
+        for name in _COUNTED:
             yield general, name, "gauge", counts[name]
-            yield general, name.replace(".count", ".rate"), "rate", rate(name, 0)
+            yield general, name.replace(".count", ".rate").replace(".total", ".rate"), "rate", rate(name, 0)
         messages = counts["router.message.count"]
         yield general, "router.message.size.avg", "average", self.size_sum / messages if messages else 0
         yield general, "router.message.size.max", "maximum", self.size_max

@@ -45,6 +45,6 @@ class ClientOptions:
     """How long that may take before the connection counts as lost."""
     timeout_ms: int = DEFAULT_LIMIT_US // 1000
     """How long a broker lets a request wait that does not say."""
-    grace_seconds: float = 2.0
+    grace_seconds: float = 0.5
     """How much longer we wait for the broker's own word."""
     max_open: int = 10_000

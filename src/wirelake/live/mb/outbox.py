@@ -7,13 +7,14 @@ Each message costs two copies or more, so they are put together from bytes that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 
 from ...codec.content import json_line
 from ...protocols.mb.conduct import AUDIT
 from ..core.link import Framing
 from .connection import Service
-from .wire import LF, MAX_HEADS, MB_TCP, VERSION, Clock, Fault, Head, Ids, pack_size
+from .wire import LF, MAX_HEADS, MB_TCP, VERSION, Clock, Fault, Head, Ids, Parsed, pack_size
 
 _COPY = f"publish:{AUDIT}:{VERSION}\n".encode()
 
@@ -30,7 +31,6 @@ class Outbox:
     timeout_ms: int
     overflow: Callable[[Service], None]
     auditors: tuple[Service, ...] = ()
-    _fronts: dict[bytes, bytes] = field(default_factory=dict)
     _last: tuple[bytes, bytes] = (b"", b'""')
     """The last payload, and as JSON: what comes in mostly goes out next."""
 
@@ -45,10 +45,7 @@ class Outbox:
         self.reply(service, head, rid, fault.payload(self.clock))
 
     def forward(self, receivers: tuple[Service, ...], header: bytes, tail: bytes, masked: bytes | None = None) -> bool:
-        """To all whose connections are not closing; False if there is none.
-
-        ``tail`` is the payload with the line end before it, ``masked`` the id that the sender had used.
-        """
+        """Return whether one was not closing. ``tail`` begins with the line end; ``masked`` is the id of the sender."""
         framed = b"".join((pack_size(len(header) + len(tail)), header, tail))
         others: dict[Framing, bytes] | None = None
         is_sent = False
@@ -71,23 +68,15 @@ class Outbox:
                 self._sent(service, header, tail[1:], masked)
         return is_sent
 
-    def received(
-        self,
-        service: Service,
-        head: Head,
-        rid: bytes | None,
-        parent: bytes | None,
-        timeout: int | None,
-        payload: bytes,
-    ) -> None:
+    def received(self, service: Service, parsed: Parsed, payload: bytes) -> None:
         """Copy a message that came."""
+        head, rid, parent, timeout, _ = parsed
         ids = b'","requestId":"%b' % rid if rid is not None else b""
         if parent is not None:
             ids += b'","parentRequestId":"' + parent
         ids += b'"' if timeout is None else b'","timeout":%d' % timeout
         limit = b"%d" % (self.timeout_ms if timeout is None else timeout)
-        front = self._fronts.get(head.forward) or self._front(head.forward)
-        message = (b'","message":{"header":{', front, ids, b'},"payload":', self._shown(payload), b"}}")
+        message = (b'","message":{"header":{', _front(head.forward), ids, b'},"payload":', self._shown(payload), b"}}")
         stamp, sender = self.clock.stamp, service.id.encode()
         self._copy(b"".join((_COPY, b'{"timestamp":"', stamp, b'","timeout":', limit, b',"from":"', sender, *message)))
 
@@ -97,22 +86,9 @@ class Outbox:
             key, ids = header[:-36], b'","requestId":"%b"' % header[-36:]
         else:
             key, ids = header + b":", b'"'
-        front = self._fronts.get(key) or self._front(key)
         end = b"}}" if masked is None else b'},"maskedId":"%b"}' % masked
-        message = (b'","message":{"header":{', front, ids, b'},"payload":', self._shown(payload), end)
+        message = (b'","message":{"header":{', _front(key), ids, b'},"payload":', self._shown(payload), end)
         self._copy(b"".join((_COPY, b'{"timestamp":"', self.clock.stamp, b'","to":"', service.id.encode(), *message)))
-
-    def _front(self, key: bytes) -> bytes:
-        """Action, topic and version as JSON, without the last quote; ``key`` is the header up to where the id is.
-
-        None of the three can have a character that JSON would escape.
-        """
-        if len(self._fronts) >= MAX_HEADS:
-            self._fronts.clear()
-        action, topic, version, _ = key.split(b":")
-        front = b'"action":"%b","topic":"%b","version":"%b' % (action, topic, version)
-        self._fronts[key] = front
-        return front
 
     def _shown(self, payload: bytes) -> bytes:
         last, shown = self._last
@@ -128,3 +104,9 @@ class Outbox:
             link.send(framed if link.framing is MB_TCP else link.framing.wrap(body))
             if link.unsent > self.max_unsent:
                 self.overflow(service)
+
+
+@lru_cache(maxsize=MAX_HEADS)
+def _front(key: bytes) -> bytes:
+    """Return what a header has before its id as JSON, without the last quote: there is nothing to escape in it."""
+    return b'"action":"%b","topic":"%b","version":"%b' % tuple(key.split(b":")[:3])

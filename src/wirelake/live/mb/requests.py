@@ -46,7 +46,12 @@ class Requests:
     def request(self, service: Service, head: Head, rid: bytes | None, timeout: int | None, tail: bytes) -> None:
         target = self._choose(head)
         if len(self.open) >= self.options.max_outstanding:
-            self._evict()
+            oldest = next(iter(self.open.values()))
+            self._close(oldest)
+            self.counts["router.request.count.dropped"] += 1
+            text = "Removed the oldest request, too many are outstanding"
+            self.log.write("warn", "MessageRouter", text, oldest.origin)
+            self._fail(oldest, Fault("SERVICE_UNAVAILABLE", "too many requests are outstanding"))
         opened = Open(self.ids.take(), head, rid, service, target)
         self.open[opened.id] = opened
         waits = timeout if timeout is not None and rid is not None else self.options.timeout_ms
@@ -88,15 +93,6 @@ class Requests:
             text = f"Request {opened.rid.decode()} to {opened.target.id} timed out"
             self.log.write("warn", "MessageRouter", text, opened.origin)
             self._fail(opened, Fault("TIMEOUT", "no response in time", {"targetServiceId": opened.target.id}))
-
-    def _evict(self) -> None:
-        """Makes room for one more request: the oldest fails."""
-        oldest = next(iter(self.open.values()))
-        self._close(oldest)
-        self.counts["router.request.count.dropped"] += 1
-        text = "Removed the oldest request, too many are outstanding"
-        self.log.write("warn", "MessageRouter", text, oldest.origin)
-        self._fail(oldest, Fault("SERVICE_UNAVAILABLE", "too many requests are outstanding"))
 
     def _fail(self, opened: Open, fault: Fault) -> None:
         if opened.origin.is_here:

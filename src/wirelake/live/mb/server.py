@@ -161,10 +161,11 @@ class MbBroker(Session):
     def _handle(self, service: Service, data: bytes, start: int, stop: int) -> bool:
         """Returns whether the service is gone now."""
         try:
-            head, rid, parent, timeout, end = self._heads.parse(data, start, stop)
+            parsed = self._heads.parse(data, start, stop)
         except Fault as fault:
             self._malformed(service, fault)
             return service.link.state is None
+        head, rid, _, timeout, end = parsed
         service.heard = self.clock.now
         counts, metrics, size = self.counts, self._metrics, stop - start
         counts["router.message.count"] += 1
@@ -173,7 +174,7 @@ class MbBroker(Session):
         if size > metrics.size_max:
             metrics.size_max = size
         if self.outbox.auditors:
-            self.outbox.received(service, head, rid, parent, timeout, data[end + 1 : stop])
+            self.outbox.received(service, parsed, data[end + 1 : stop])
         try:
             if stop - end - 1 > MAX_PAYLOAD:
                 raise Fault("MALFORMED_MESSAGE", "the payload is too large", {"payloadLength": stop - end - 1})
@@ -198,7 +199,9 @@ class MbBroker(Session):
         if receivers is None:
             receivers = published.route(head.name)
         if not receivers:
-            self._no_receiver(service, head, rid)
+            self.counts["router.publish.count.dropped"] += 1
+            self.log.write("debug", "MessageRouter", f"No subscribers for topic: {head.topic}", service)
+            self.outbox.refuse(service, head, rid, Fault("NO_ROUTE_FOUND", f"nobody subscribes {head.topic}"))
             return
         if self.log.readers:
             self.log.write("info", "MessageRouter", f"Publishing message to topic: {head.topic}", service)
@@ -208,11 +211,6 @@ class MbBroker(Session):
             raise Fault("INTERNAL_ERROR", "the connections of all receivers are closing")
         if rid is not None:
             self.outbox.reply(service, head, rid, SUCCESS)
-
-    def _no_receiver(self, service: Service, head: Head, rid: bytes | None) -> None:
-        self.counts["router.publish.count.dropped"] += 1
-        self.log.write("debug", "MessageRouter", f"No subscribers for topic: {head.topic}", service)
-        self.outbox.refuse(service, head, rid, Fault("NO_ROUTE_FOUND", f"nobody subscribes {head.topic}"))
 
     def _answer_system(self, service: Service, head: Head, rid: bytes | None, payload: bytes) -> None:
         if self.log.readers:
@@ -246,7 +244,6 @@ class MbBroker(Session):
             self.log.write("error", "ConnectionManager", f"[{fault.code}] {fault.text}", service, error=error)
 
     def _spend(self, service: Service, head: Head) -> None:
-        """Counts against the limits of this second."""
         if head.action not in (PUBLISH, REQUEST) or head.name == HEARTBEAT:
             return
         limits, spent = self.options, self.spent

@@ -16,8 +16,6 @@ from .wire import MB_TCP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MbSettings(ServiceSettings):
-    """``options`` are those of the broker."""
-
     options: BrokerOptions = field(default_factory=BrokerOptions)
 
     def serve(self, directory: Path) -> Served:

@@ -67,26 +67,22 @@ class SystemTopics:
         if name == HEARTBEAT and head.action != PUBLISH:
             return SUCCESS if head.action == REQUEST else None
         if head.action != REQUEST:
-            raise Fault(
-                "INVALID_REQUEST", f"{head.topic} takes no {head.action}", {"action": head.action, "topic": head.topic}
-            )
-        if name not in LISTINGS:
-            return self._do(service, head, payload)
+            details = {"action": head.action, "topic": head.topic}
+            raise Fault("INVALID_REQUEST", f"{head.topic} takes no {head.action}", details)
         # Listings grow with the number of services and subscriptions, so nobody gets any number of them.
-        spent, own = self._broker.spent, (LISTINGS, service)
-        if spent[own] >= LISTED or spent[LISTINGS] >= ALL_LISTED:
+        spent, own, is_listing = self._broker.spent, (LISTINGS, service), name in LISTINGS
+        if is_listing and (spent[own] >= LISTED or spent[LISTINGS] >= ALL_LISTED):
             raise Fault("SERVICE_UNAVAILABLE", "too much was listed in this second")
-        answer = self._do(service, head, payload)
-        spent[own] += len(answer)
-        spent[LISTINGS] += len(answer)
+        if name in self._bare:
+            answer = self._bare[name](service)
+        elif name in self._told:
+            answer = self._told[name](service, read_args(payload))
+        else:
+            raise Fault("TOPIC_NOT_SUPPORTED", f"{head.topic} is not a topic of this broker")
+        if is_listing:
+            spent[own] += len(answer)
+            spent[LISTINGS] += len(answer)
         return answer
-
-    def _do(self, service: Service, head: Head, payload: bytes) -> bytes:
-        if head.name in self._bare:
-            return self._bare[head.name](service)
-        if head.name in self._told:
-            return self._told[head.name](service, read_args(payload))
-        raise Fault("TOPIC_NOT_SUPPORTED", f"{head.topic} is not a topic of this broker")
 
     def _register(self, service: Service, args: Args) -> bytes:
         name, description = args.get("name"), args.get("description")
@@ -119,9 +115,7 @@ class SystemTopics:
         return write_json({"services": found})
 
     def _subscriptions_of(self, service: Service, args: Args) -> bytes:
-        wanted = args.get("serviceId")
-        if wanted is None:
-            wanted = service.id
+        wanted = service.id if args.get("serviceId") is None else args["serviceId"]
         if not isinstance(wanted, str) or not _is_service_id(wanted):
             raise invalid("serviceId has to be a UUID in lower case", args, "serviceId")
         one = self._broker.services.get(wanted)
@@ -129,14 +123,13 @@ class SystemTopics:
             raise Fault("SERVICE_UNAVAILABLE", f"there is no service {wanted}")
         found: list[dict[str, Any]] = [{"action": PUBLISH, "topic": topic} for topic in one.topics[PUBLISH]]
         found += [{"action": REQUEST, "topic": topic, "priority": n} for topic, n in one.topics[REQUEST].items()]
-        found.sort(key=_topic_then_action)
+        found.sort(key=lambda entry: (entry["topic"], entry["action"]))
         return write_json({"subscriptions": found})
 
     def _subscribe(self, service: Service, args: Args) -> bytes:
         action, topic = self._action_and_topic(args, SUBSCRIBABLE)
         priority = args.get("priority", 0)
-        is_number = isinstance(priority, int | float) and not isinstance(priority, bool)
-        number = plain_number(priority) if is_number else None
+        number = plain_number(priority) if type(priority) in (int, float) else None
         if number is None:
             raise invalid("priority has to be a finite number", args, "priority")
         if action == RESPONSE:
@@ -218,7 +211,3 @@ def invalid(text: str, args: Args, *names: str) -> Fault:
 
 def utf16_length(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-def _topic_then_action(entry: dict[str, Any]) -> tuple[str, str]:
-    return entry["topic"], entry["action"]

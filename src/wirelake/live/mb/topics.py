@@ -21,7 +21,6 @@ Subscriber = tuple[Service, float]
 
 
 def is_valid_topic(text: str, *, wildcards: bool) -> bool:
-    """Whether a service may name this when it subscribes."""
     return is_pattern(RULES, text) if wildcards else is_topic(text)
 
 
@@ -38,8 +37,6 @@ def best(found: Iterable[Subscriber]) -> tuple[Service, ...]:
 
 
 class Topics:
-    """All subscriptions, and how many there may be."""
-
     def __init__(self, options: BrokerOptions) -> None:
         self.published: Subscriptions[Subscriber] = Subscriptions(RULES, pick=everybody)
         self.requested: Subscriptions[Subscriber] = Subscriptions(RULES, pick=best)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import random
 import re
 import struct
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from ...codec import decode, encode
@@ -25,7 +27,7 @@ VERSION = "1.0.0"
 ERROR_PREFIX = b"error:"
 LF = b"\n"
 MAX_HEADS = 2048
-"""How many headers are remembered; then the memory starts anew."""
+"""How many headers are remembered."""
 
 TO_BROKER = layout(mb.PROTOCOL, framing="tcp", profile="strict")
 TO_CLIENT = layout(mb.PROTOCOL, framing="tcp", profile="upstream")
@@ -185,20 +187,11 @@ def add_ids(front: bytes, rid: str | None = None, parent: str | None = None, tim
     return b":".join(fields if timeout_ms is None else [*fields, b"%d" % timeout_ms])
 
 
-class Fronts:
-    """Action, topic and version as they are written, checked by the codec when they are used first."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str, str], bytes] = {}
-
-    def get(self, action: str, topic: str, version: str = VERSION) -> bytes:
-        found = self._known.get((action, topic, version))
-        if found is None:
-            encode(_CLASSES[action](topic=topic, version=version))
-            if len(self._known) >= MAX_HEADS:
-                self._known.clear()
-            found = self._known[action, topic, version] = f"{action}:{topic}:{version}".encode()
-        return found
+@lru_cache(maxsize=MAX_HEADS)
+def front(action: str, topic: str, version: str = VERSION) -> bytes:
+    """Return action, topic and version as they are written; EncodeError if the codec refuses them."""
+    encode(_CLASSES[action](topic=topic, version=version))
+    return f"{action}:{topic}:{version}".encode()
 
 
 class Ids:
@@ -215,17 +208,13 @@ class Ids:
 
     def take(self) -> bytes:
         if not self.ready:
-            self._make()
+            digits = self._chance.randbytes(16 * self.BATCH).hex().encode()
+            made = bytearray(self._TEMPLATE * self.BATCH)
+            for i, at in self._PLACES:  # digit by digit, each for all ids at once
+                column = digits[i::32]
+                made[at :: len(self._TEMPLATE)] = column.translate(self._VARIANT) if i == 16 else column
+            self.ready = bytes(made).split()
         return self.ready.pop()
-
-    def _make(self) -> None:
-        """Digit by digit, each for all ids at once."""
-        digits = self._chance.randbytes(16 * self.BATCH).hex().encode()
-        made = bytearray(self._TEMPLATE * self.BATCH)
-        for i, at in self._PLACES:
-            column = digits[i::32]
-            made[at :: len(self._TEMPLATE)] = column.translate(self._VARIANT) if i == 16 else column
-        self.ready = bytes(made).split()
 
 
 def write_json(value: Any) -> bytes:
@@ -253,17 +242,15 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
+@dataclass(slots=True)
 class Clock:
     """What time it is in the call that is going on, for all parts of a session."""
 
-    __slots__ = ("_stamp", "_stamped", "epoch", "now", "second")
-
-    def __init__(self, epoch: float = 0.0, now: float = 0.0) -> None:
-        self.now = now
-        self.epoch = epoch
-        self.second = -1
-        self._stamped: tuple[float, float] | None = None
-        self._stamp = b""
+    epoch: float = 0.0
+    now: float = 0.0
+    second: int = -1
+    _stamped: tuple[float, float] | None = None
+    _stamp: bytes = b""
 
     @property
     def stamp(self) -> bytes:
@@ -274,7 +261,6 @@ class Clock:
         return self._stamp
 
     def shown(self, then: float) -> str:
-        """The time of day of another time."""
         return timestamp(self.epoch + then)
 
 
@@ -283,7 +269,11 @@ def read_error(payload: bytes) -> LiveError | None:
     is_marked = payload.startswith(ERROR_PREFIX)
     if not is_marked and b'"error"' not in payload:
         return None
-    found = _object(payload[len(ERROR_PREFIX) :] if is_marked else payload)
+    try:
+        found = read_json(payload[len(ERROR_PREFIX) :] if is_marked else payload)
+    except DecodeError:
+        found = None
+    found = found if isinstance(found, dict) else {}
     if is_marked:
         if not all(found.get(key) for key in ("code", "message", "timestamp")):
             return AnswerError("MALFORMED_MESSAGE", "what follows error: is no error object")
@@ -295,11 +285,3 @@ def read_error(payload: bytes) -> LiveError | None:
     if code == "TIMEOUT":
         return RequestTimeout(f"no answer in time: {message}")
     return AnswerError(code, message, found.get("details"))
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    try:
-        found = read_json(data)
-    except DecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -11,17 +11,16 @@ import socket
 import struct
 from collections import Counter
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from ..core.address import Address, show_address
 from ..core.log import log
 from ..drive.endpoint import TO_CLIENT, TO_SERVER
 from ..drive.listeners import address_of, listen, stop_listening
-from ..drive.pipe import NO_LINGER
+from ..drive.pipe import HIGH_WATER, NO_LINGER
 from .recorder import Recorder
 
-HIGH_WATER = 1 << 18
-"""Unsent bytes of one direction of a connection above which its source is not read from."""
 POLL_SECONDS = 0.01
 QUIET_SECONDS = 0.2
 """Nothing has passed for so long: nobody is in the middle of a sentence."""
@@ -29,6 +28,7 @@ RESET_SECONDS = 5.0
 """How long a peer may take to read what came before a reset."""
 
 
+@dataclass(eq=False)
 class Proxy:
     """Listen, and forward every connection to ``upstream``. Port 0 picks a free port, which ``listening`` has.
 
@@ -36,21 +36,15 @@ class Proxy:
     cannot be forwarded within ``connect_seconds`` after that. The owner of the recorder starts and ends it.
     """
 
-    def __init__(
-        self,
-        listen: Address,
-        upstream: Address,
-        recorder: Recorder,
-        *,
-        protocol: str | None = None,
-        max_connections: int = 10_000,
-        connect_seconds: float = 10.0,
-    ) -> None:
-        self.listen, self.upstream = listen, upstream
-        self.recorder = recorder
-        self.protocol = protocol
-        self.max_connections = max_connections
-        self.connect_seconds = connect_seconds
+    listen: Address
+    upstream: Address
+    recorder: Recorder
+    _: KW_ONLY
+    protocol: str | None = None
+    max_connections: int = 10_000
+    connect_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
         self.listening: list[Address] = []
         self.is_stopping = False
         self.counts: Counter[str] = Counter()
@@ -62,7 +56,6 @@ class Proxy:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
         return len(self._pairs)
 
     async def start(self) -> None:
@@ -71,19 +64,16 @@ class Proxy:
         self.listening = [address_of(server) for server in self._servers]
 
     async def stop(self, drain_seconds: float = 5.0) -> None:
-        """Accepts nobody any more, passes on what is under way, and closes every connection.
-
-        Those that are silent are closed soon; what has not come through after ``drain_seconds`` is cut off.
-        """
+        """Accept nobody any more, and close every connection: soon where nothing comes, or when the time is over."""
         self.is_stopping = True
         await stop_listening(self._servers)
         deadline = asyncio.get_running_loop().time() + drain_seconds
         await self._become_quiet(deadline)
-        for pair in list(self._pairs):
-            pair.close()
+        for side in self._sides():
+            side.transport.close()
         await self._until_gone(deadline)
-        for pair in list(self._pairs):
-            pair.abort()
+        for side in self._sides():
+            side.reset()
         await self._until_gone(deadline + RESET_SECONDS)
 
     async def __aenter__(self) -> Proxy:
@@ -93,13 +83,17 @@ class Proxy:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
+    def _sides(self) -> list[_Side]:
+        """What is connected of every pair."""
+        return [side for pair in self._pairs for side in (pair.client, pair.server) if side.transport is not None]
+
     async def _become_quiet(self, deadline: float) -> None:
         time = asyncio.get_running_loop().time
         before, since = sum(self.passed), time()
         while self._pairs and time() < min(deadline, since + QUIET_SECONDS):
             await asyncio.sleep(POLL_SECONDS)
             now = sum(self.passed)
-            if now != before or any(pair.unsent for pair in self._pairs):
+            if now != before or any(side.unsent for side in self._sides()):
                 before, since = now, time()
 
     async def _until_gone(self, deadline: float) -> None:
@@ -116,13 +110,9 @@ class _Pair:
         self.server = _Side(self, TO_CLIENT)
         self.client.other, self.server.other = self.server, self.client
         self.number = -1
-        """That of the recording."""
+        """That of the recording, once there is one."""
         self._connecting: asyncio.Task[None] | None = None
-        self._is_recorded = self._was_reset = False
-
-    @property
-    def unsent(self) -> int:
-        return self.client.unsent + self.server.unsent
+        self._was_reset = False
 
     def accepted(self) -> None:
         """A client is there. Nothing is read from it before it has a server."""
@@ -157,7 +147,6 @@ class _Pair:
         proxy = self.proxy
         proxy.counts["connections"] += 1
         self.number = proxy.recorder.opened(self.client.address, self.server.address, proxy.protocol)
-        self._is_recorded = True
         log.debug("connected", client=self.client.name, server=self.server.name)
         self.client.transport.resume_reading()
 
@@ -180,29 +169,19 @@ class _Pair:
             return
         if not side.transport.is_closing():
             side.transport.pause_reading()
-        if side.on_its_way and loop.time() < deadline:
+        on_its_way = side.unsent or _unacknowledged(side.transport.get_extra_info("socket"))
+        if on_its_way and loop.time() < deadline:
             loop.call_later(POLL_SECONDS, self._reset, side, deadline)
         else:
             side.reset()
 
     def _over(self) -> None:
         self.proxy._pairs.discard(self)
-        if self._is_recorded:
-            self._is_recorded = False
+        if self.number >= 0:
+            how = "reset" if self._was_reset else "closed"
             self.proxy.counts["resets"] += self._was_reset
-            self.proxy.recorder.closed(self.number, "reset" if self._was_reset else "closed")
-            log.debug("disconnected", client=self.client.name, how="reset" if self._was_reset else "closed")
-
-    def close(self) -> None:
-        """Ends both connections when what came for them is written."""
-        for side in (self.client, self.server):
-            if side.transport is not None:
-                side.transport.close()
-
-    def abort(self) -> None:
-        for side in (self.client, self.server):
-            if side.transport is not None:
-                side.reset()
+            self.proxy.recorder.closed(self.number, how)
+            log.debug("disconnected", client=self.client.name, how=how)
 
 
 class _Side(asyncio.Protocol):
@@ -249,7 +228,8 @@ class _Side(asyncio.Protocol):
         with suppress(OSError):  # it may be gone already, and will say so
             self.other.transport.write_eof()
         if self.other.is_ended:
-            self.pair.close()
+            self.transport.close()
+            self.other.transport.close()
         return True
 
     def pause_writing(self) -> None:
@@ -266,12 +246,7 @@ class _Side(asyncio.Protocol):
     @property
     def unsent(self) -> int:
         """Bytes for it that the operating system has not taken yet."""
-        return 0 if self.transport is None or self.is_lost else int(self.transport.get_write_buffer_size())
-
-    @property
-    def on_its_way(self) -> int:
-        """Bytes for it that its peer has not received yet, as far as that can be known."""
-        return self.unsent or _unacknowledged(self.transport.get_extra_info("socket"))
+        return 0 if self.is_lost else int(self.transport.get_write_buffer_size())
 
     def reset(self) -> None:
         """Lets its peer see a reset."""

@@ -17,9 +17,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ...capture.write.tap import Address, TapWriter
 from ..core.log import log
@@ -50,6 +50,7 @@ class _Passing:
     ended: tuple[int, Literal["closed", "reset"]] | None = None
 
 
+@dataclass(eq=False)
 class Recorder:
     """Record into ``directory``, which is created if missing; OSError if nothing can be written to it.
 
@@ -58,29 +59,26 @@ class Recorder:
     and when it resumes.
     """
 
-    def __init__(
-        self,
-        directory: str | os.PathLike[str],
-        *,
-        rotate_bytes: int | None = ROTATE_BYTES,
-        rotate_seconds: float | None = None,
-        sync_seconds: float = 1.0,
-        retry_seconds: float = 2.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.directory = Path(directory)
-        self.directory.mkdir(0o700, parents=True, exist_ok=True)
+    directory: str | os.PathLike[str]
+    _: KW_ONLY
+    rotate_bytes: int | None = ROTATE_BYTES
+    rotate_seconds: float | None = None
+    sync_seconds: float = 1.0
+    retry_seconds: float = 2.0
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._directory = Path(self.directory)
+        self._directory.mkdir(0o700, parents=True, exist_ok=True)
         self._probe()
-        rotate_us = None if rotate_seconds is None else int(rotate_seconds * 1e6)
-        self._writer = TapWriter(self.directory, rotate_bytes=rotate_bytes, rotate_us=rotate_us)
+        rotate_us = None if self.rotate_seconds is None else int(self.rotate_seconds * 1e6)
+        self._writer = TapWriter(self._directory, rotate_bytes=self.rotate_bytes, rotate_us=rotate_us)
         self.problem = ""
         """Why nothing is recorded at the moment; empty if all is well."""
         self.recorded = self.unrecorded = 0
         """Bytes of streams that the operating system was given, and that it was not."""
         self.unrecorded_connections = 0
         """Connections that came and went while nothing could be recorded."""
-        self._sync_seconds, self._retry_seconds = sync_seconds, retry_seconds
-        self._clock = clock
         self._passing: dict[int, _Passing] = {}
         self._next = 0
         self._held = 0
@@ -89,18 +87,13 @@ class Recorder:
         """Unrecorded bytes that the log was told of."""
         self._try_at = 0.0
         self._last_us = 0
-        self._tending: asyncio.TimerHandle | None = None
-        self._sync_at = 0.0
-        self._syncing: asyncio.Future[str] | None = None
-        self._synced = (0, 0)
-        """Number of files, and bytes of the last one, when they were made safe last."""
+        self._tasks: list[asyncio.Task[None]] = []
         self._told = (0, 0)
-        """The same, when the tap said last that nothing comes, or something came."""
+        """Number of files, and bytes of the last one, when the tap said last that nothing comes, or something came."""
         self._tell_at, self._silence = 0.0, SILENT_SECONDS
 
     @property
     def paths(self) -> list[Path]:
-        """The files so far."""
         return self._writer.paths
 
     def opened(self, client: Address, server: Address, protocol: str | None = None) -> int:
@@ -108,11 +101,7 @@ class Recorder:
         number, self._next = self._next, self._next + 1
         passing = self._passing[number] = _Passing(_plain(client), _plain(server), protocol, self._now_us())
         if self._is_on():
-            try:
-                self._open(passing)
-                self._flush()
-            except Exception as error:  # whatever it is, traffic goes on
-                self._stop(error)
+            self._tell(self._open, passing)
         return number
 
     def data(self, connection: int, direction: int, data: bytes) -> None:
@@ -138,13 +127,20 @@ class Recorder:
         passing = self._passing[connection]
         passing.ended = (self._now_us(), "reset" if how == "reset" else "closed")
         if self._is_on():
-            try:
-                self._close(connection, passing)
-                self._flush()
-            except Exception as error:
-                self._stop(error)
-        elif passing.number is None:
-            self._forget(connection)
+            self._tell(self._close, connection, passing)
+        elif passing.number is None:  # there is nothing to tell of it later, and memory must not grow with such
+            del self._passing[connection]
+            self.unrecorded_connections += 1
+
+    def _tell(self, step: Callable[..., None], *what: Any) -> bool:
+        """Tell the tap; return whether that went well. Whatever goes wrong, traffic goes on."""
+        try:
+            step(*what)
+            self._flush()
+        except Exception as error:
+            self._stop(error)
+            return False
+        return True
 
     def _flush(self) -> None:
         """Give everything to the operating system: from then on it outlasts this process."""
@@ -155,11 +151,6 @@ class Recorder:
     def _miss(self, passing: _Passing, direction: int, count: int) -> None:
         passing.missed[direction] += count
         self.unrecorded += count
-
-    def _forget(self, connection: int) -> None:
-        """It came and went unrecorded: there is nothing to tell of it later, and memory must not grow with such."""
-        del self._passing[connection]
-        self.unrecorded_connections += 1
 
     def _now_us(self) -> int:
         now = time.time_ns() // 1000
@@ -190,13 +181,13 @@ class Recorder:
             self._close(connection, passing)
 
     def _is_on(self) -> bool:
-        return not self.problem or (self._clock() >= self._try_at and self._resume())
+        return not self.problem or (self.clock() >= self._try_at and self._resume())
 
     def _stop(self, error: Exception) -> None:
-        self._try_at = self._clock() + self._retry_seconds
+        self._try_at = self.clock() + self.retry_seconds
         was_on = not self.problem
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or repr(error)
-        self.problem = f"{self.directory}: {reason}"
+        self.problem = f"{self._directory}: {reason}"
         if isinstance(error, OSError) and error.errno not in _COMES_BACK:
             self._give_up_file()
         if was_on:
@@ -210,13 +201,7 @@ class Recorder:
 
     def _resume(self) -> bool:
         """Whether it can be recorded again."""
-        try:
-            self._probe()
-            self._flush()
-            self._catch_up()
-            self._flush()
-        except Exception as error:
-            self._stop(error)
+        if not (self._tell(self._probe) and self._tell(self._catch_up)):
             return False
         self.problem = ""
         log.warning(f"recording goes on; {self.unrecorded - self._reported} bytes were not recorded")
@@ -225,7 +210,7 @@ class Recorder:
 
     def _probe(self) -> None:
         """Raises OSError if the directory cannot take a little more than the next chunk."""
-        with tempfile.TemporaryFile(dir=self.directory, buffering=0) as file:
+        with tempfile.TemporaryFile(dir=self._directory, buffering=0) as file:
             left = PROBE_BYTES
             while left:  # only the next write tells why the one before was short
                 left -= file.write(bytes(left))
@@ -233,69 +218,49 @@ class Recorder:
     def start(self) -> None:
         """From now on the running event loop looks after it: tries again after trouble, and syncs."""
         loop = asyncio.get_running_loop()
-        self._sync_at = loop.time() + self._sync_seconds
-        self._tending = loop.call_later(TEND_SECONDS, self._tend, loop)
+        self._tasks = [loop.create_task(self._tend()), loop.create_task(self._keep_synced())]
 
-    def _tend(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._tending = loop.call_later(TEND_SECONDS, self._tend, loop)
-        if self._is_on():
-            self._see_that_file_is_there()
-            self.tell_time(loop.time())
-        if loop.time() >= self._sync_at and self._syncing is None:
-            self._sync_at = loop.time() + self._sync_seconds
-            self._sync_elsewhere(loop)
-
-    def _see_that_file_is_there(self) -> None:
-        """A file that somebody removes takes records and keeps none: then another one is begun."""
-        path = self._writer.path
-        if path is not None and not path.exists():
-            self._give_up_file()
-            log.error(f"{path} was removed; another file is begun")
+    async def _tend(self) -> None:
+        while True:
+            await asyncio.sleep(TEND_SECONDS)
+            if self._is_on():
+                path = self._writer.path
+                if path is not None and not path.exists():  # it would take records, and keep none
+                    self._give_up_file()
+                    log.error(f"{path} was removed; another file is begun")
+                self.tell_time(asyncio.get_running_loop().time())
 
     def tell_time(self, now: float) -> None:
-        """Say in the capture that nothing came for a while, so that whoever waits for a reply knows that it is late.
-
-        To be called often, with the seconds of a clock.
-        """
+        """Say in the capture that nothing came for a while, so that a reply is known to be late. To be called often."""
         if self._told != self._place():
             self._silence = SILENT_SECONDS
         elif now < self._tell_at:
             return
         else:
-            self._put_time()
+            self._tell(self._writer.time, self._now_us())
             self._silence = min(2 * self._silence, LONGEST_SILENCE_SECONDS)
         self._told = self._place()
         self._tell_at = now + self._silence
 
-    def _put_time(self) -> None:
-        try:
-            self._writer.time(self._now_us())
-            self._flush()
-        except Exception as error:
-            self._stop(error)
-
     def _place(self) -> tuple[int, int]:
         return len(self.paths), self._writer.written
 
-    def _sync_elsewhere(self, loop: asyncio.AbstractEventLoop) -> None:
+    async def _keep_synced(self) -> None:
         """A thread waits for the disk. It opens the files itself: those of the writer may be closed meanwhile."""
-        state = self._place()
-        if state != self._synced:
-            files = self.paths[max(self._synced[0] - 1, 0) :]
-            self._syncing = loop.run_in_executor(None, _sync, self.directory, files)
-            self._syncing.add_done_callback(lambda done: self._sync_ended(done, state))
-
-    def _sync_ended(self, done: asyncio.Future[str], state: tuple[int, int]) -> None:
-        self._syncing = None
-        self._synced = state
-        if not done.cancelled() and done.result():
-            log.error(f"the disk may not have kept everything: {done.result()}")
+        synced = (0, 0)
+        while True:
+            await asyncio.sleep(self.sync_seconds)
+            place = self._place()
+            if place != synced:
+                problem = await asyncio.to_thread(_sync, self._directory, self.paths[max(synced[0] - 1, 0) :])
+                if problem:
+                    log.error(f"the disk may not have kept everything: {problem}")
+                synced = place
 
     def end(self) -> None:
         """Closes the file. Connections that are still open stay so in the capture: their end was not seen."""
-        if self._tending is not None:
-            self._tending.cancel()
-            self._tending = None
+        for task in self._tasks:
+            task.cancel()
         if self.problem:
             self._resume()
         try:

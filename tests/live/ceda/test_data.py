@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import wirelake
 from wirelake.errors import DecodeError, EncodeError
-from wirelake.live.ceda.records import is_record, octets, raw_cells, without, write_record
+from wirelake.live.ceda.data import is_record, octets, raw_cells, without, write_record
 from wirelake.live.ceda.wire import decode_payload
 from wirelake.protocols import ceda as p
 from wirelake.spec import Cell
