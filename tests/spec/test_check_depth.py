@@ -89,6 +89,39 @@ def test_every_reader_takes_the_deepest_value_that_a_declaration_allows(shape: s
     from_far_down(read)
 
 
+def chain(depth: int) -> s.Protocol:
+    """A structure that holds itself under a condition."""
+    behind: Any = s.nested(lambda: Link, depth=depth)
+    fields = {"more": s.field(s.u8, "whether"), "next": s.optional(behind, "another", when=s.When("more"))}
+    Link: Any = s.struct("Link", **fields)
+    frame = s.Frame((s.Code("type", s.u8), s.Size("length", WIDE, counts="after")))
+    message = s.message("Holder", code=1, value=s.field(behind, "the first one"))
+    return s.declare(s.Protocol(name="chain", title="chain", frame=frame, messages=(message,)))
+
+
+def chain_of(links: int) -> bytes:
+    data = b"\1" * (links - 1) + b"\0"
+    return b"\1" + len(data).to_bytes(4) + data
+
+
+def test_every_reader_takes_as_many_structures_inside_each_other_as_declared() -> None:
+    protocol = chain(MOST_LEVELS)
+    good, bad = chain_of(MOST_LEVELS), chain_of(MOST_LEVELS + 1)
+
+    def read() -> None:
+        message = decode(protocol, good)
+        assert encode(message) == good and repr(message)
+        made = layout(protocol)
+        assert encode_frame(made, from_json(made, json.loads(json.dumps(message.to_json())))) == good
+        assert encode(message_of(made, row_of(message))) == good
+        with pytest.raises(DecodeError) as caught:
+            decode(protocol, bad)
+        assert caught.value.rule == "depth_limit"
+        assert assert_agreement(protocol, [good, bad]) == (1, 1)  # type: ignore[arg-type]
+
+    from_far_down(read)
+
+
 @pytest.mark.parametrize("levels", [400, 10_000])
 def test_json_that_is_far_too_deep_is_refused(levels: int) -> None:
     protocol = declared("MN", 16)
