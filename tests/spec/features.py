@@ -595,6 +595,21 @@ talk(
     ),
 )
 talk(
+    "padding behind the rest",
+    s.Kept("size"),
+    s.Kept("pad"),
+    s.Code("kind", s.u8),
+    s.Size("behind", s.By("size", plus=-2), counts="after", most=999),
+    fields={
+        "size": s.field(s.be.u16, "bytes that follow"),
+        "pad": s.field(s.u8, "bytes of padding"),
+        "x": s.field(s.blob(s.By("size", plus=-4, less="pad"))),
+        "padding": s.field(s.blob("pad")),
+    },
+    asked={"answer": "tell"},
+    conduct=Conduct(matching=Matching(in_order=True)),
+)
+talk(
     "a length that counts an earlier part too",
     fields=each(
         head=s.u8,
@@ -904,6 +919,7 @@ RECIPES = {
         "a length in bits, or behind them in more bytes",
         "a length in one byte or in eight, as a flag says",
     ),
+    "padding behind what takes the rest": ("padding behind the rest",),
     "a length that counts an earlier part too": ("a length that counts an earlier part too",),
     "a first message, or any other, in a frame of its own": ("a first message in a frame of its own",),
     "frames that only one side sends": ("a frame for each side",),

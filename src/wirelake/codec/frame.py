@@ -147,6 +147,7 @@ def _measure(
             case n.Size(wire=str() | n.By()):
                 from .header_fields import read_length  # it reads the fields, as that module does
 
+                _need(at, available, part.name, at)
                 number = read_length(layout, part, data, start, at, end, header)
                 _check_length(part, number, at)
                 header.length = part.plus + at + number
@@ -179,6 +180,7 @@ def _measure(
             case n.Kept(name=name) if name in layout.loose:
                 from .header_fields import read_field
 
+                _need(at, available, name, at)
                 at = read_field(layout, part, data, start, at, end, header)
             case n.Kept(name=name):
                 header.kept = (header.kept or {}) | {name: at}

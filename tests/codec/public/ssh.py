@@ -13,6 +13,7 @@ class Banner(s.Message, code=1000, kind="control", frame="banner", then="usual")
 
 
 class Packet(s.Message):
+    length: int = s.field(s.be.u32, "bytes that follow it", column="packet_length")
     padding_size: int = s.field(s.within(s.u8, 4, 255, "padding"), "bytes of padding")
 
 
@@ -46,7 +47,8 @@ class Disconnect(Packet, code=1, kind="control"):
 
 class Other(Packet, code=s.OTHER, kind="event"):
     type: int = s.field(s.u8, "which message")
-    data: bytes = s.field(s.rest, "what it says, and padding")
+    data: bytes = s.field(s.blob(s.By("length", plus=-2, less="padding_size")), "what it says")
+    padding: bytes = s.field(s.blob("padding_size"), "random")
 
 
 class Encrypted(s.Message, code=1001, kind="event", frame="encrypted"):
@@ -59,9 +61,10 @@ PROTOCOL = s.declare(
         "SSH",
         s.Frame(
             (
-                s.Size("length", s.be.u32, counts="after", most=35000),
+                s.Kept("length"),
                 s.Kept("padding_size"),
                 s.Code("type", s.u8),
+                s.Size("behind", s.By("length", plus=-2), counts="after", most=35000),
             )
         ),
         s.messages_in(globals()),

@@ -210,6 +210,7 @@ local MOST_IN_HEADER = 4096
 
 -- A field without a fixed size, or one that is there under a condition.
 local function loose_field(h, part, layout)
+    if h.at > h.available then return true end
     local reach = h.at + MOST_IN_HEADER
     if h.size then reach = math.min(reach, h.stop or h.length) end
     local behind, fault = attempt(function()
@@ -234,6 +235,7 @@ end
 
 -- A length that fields of the header say.
 function part_of.said(h, part, layout)
+    if h.at > h.available then return true end
     local c, scope = header_cursor(h, layout, h.available)
     local by = part.by
     while by and scope[by.field] == nil do by = by.otherwise end
