@@ -39,7 +39,7 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "A.x is sized by 'n', which may be absent": lambda: declared(
         M("A", code=1, k=s.field(s.u8), n=s.optional(s.u8, when=s.When("k")), x=s.field(s.blob("n")))
     ),
-    "0 units for one cannot be": lambda: declared(M("A", code=1, n=s.field(s.u8), x=s.field(s.blob(s.By("n", per=0))))),
+    "0 units for 1 cannot be": lambda: declared(M("A", code=1, n=s.field(s.u8), x=s.field(s.blob(s.By("n", per=0))))),
     "until= asks for 'b', which its elements do not have": lambda: declared(
         M("A", code=1, x=s.field(s.many(ELEMENTS, None, until=s.When("b"))))
     ),
@@ -52,7 +52,7 @@ MISTAKES: dict[str, Callable[[], Any]] = {
         M("A", code=1, x=s.field(s.u8), y=s.derived(s.Lookup("x", "a")))
     ),
     "A has the reply 'b', which is no message": lambda: declared(M("A", code=1, kind="request", answer="b")),
-    "a fixed number of digits is 1 to 18": lambda: declared(M("A", code=1, x=s.field(s.digits(99)))),
+    "a fixed number of digits is 1 to 64": lambda: declared(M("A", code=1, x=s.field(s.digits(99)))),
     "only words have another separator": lambda: declared(
         M("A", code=1), topics=s.Topics("levels", "+", "#", separator="/")
     ),
