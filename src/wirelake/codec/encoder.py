@@ -132,23 +132,25 @@ class _Writer:
             match part:
                 case n.Magic(value=value):
                     out += value
+                case n.Size(wire=n.Int() as wire) | n.Head(wire=wire):
+                    patches.append((part, len(out)))
+                    out += bytes(wire.size)
                 case n.Size(wire=n.Escaped() as escaped):
                     mask_key = self._mask(escaped)
                     out += self._escaped(escaped, self._after(part) + len(payload) + len(tail), part, mask_key)
                     mask_at = len(out)
                 case n.Size(wire=str() | n.By() as given):
                     self._check_said(part, given, self.bytes_behind(part, payload))
-                case n.Size(wire=n.Varint() | n.Digits() as numeral):
+                case n.Size(wire=numeral):
                     out += self._numeral_size(part, numeral, len(out), len(payload) + len(tail))
-                case n.Size(wire=wire) | n.Head(wire=wire):
-                    patches.append((part, len(out)))
-                    out += bytes(wire.size)
                 case n.Code(wire=n.Int() as wire) if not (self.layout.beginnings or self.layout.takes_any):
                     out += self._int_bytes(wire, self.node.codes[0], "")
                 case n.Code():
                     out += self._code(part)
-                case n.Kept(name=name):
+                case n.Kept(name=name) if name in self.layout.loose:
                     out += self._header_field(self.node.field(name), len(out))
+                case n.Kept(name=name):
+                    out += self._kept(self.node.field(name))
                 case n.Line():
                     out += self._line(part)
                 case n.Trailer() | n.Until() | n.Ends() | n.Opaque():
@@ -174,7 +176,8 @@ class _Writer:
             out[begin + place : begin + place + checksum.wire.size] = self._number(checksum.wire, total, "")
         if self.layout.ends:
             self._check_end(bytes(out[begin : begin + len(payload)]), begin)
-        self._check_not_begun(out)
+        if self.not_begun:
+            self._check_not_begun(out)
         if mask_key is not None:
             return bytes(out[:mask_at]) + mask_key + apply_mask(bytes(out[mask_at:]), mask_key)
         return bytes(out)
@@ -281,13 +284,14 @@ class _Writer:
             if not self._present(field, value):
                 return b""
         written = self._kept(field)
-        self._check_begun(field, written)
+        if isinstance(field.when, n.Begins):
+            self._check_begun(field, field.when, written)
         return written
 
-    def _check_begun(self, field: n.Field, written: bytes | bytearray) -> None:
+    def _check_begun(self, field: n.Field, begins: n.Begins, written: bytes | bytearray) -> None:
         """Refuse a field that does not begin as its condition asks."""
-        if isinstance(field.when, n.Begins) and not written.startswith(field.when.starts):
-            detail = f"does not begin with {' or '.join(map(repr, field.when.starts))}"
+        if not written.startswith(begins.starts):
+            detail = f"does not begin with {' or '.join(map(repr, begins.starts))}"
             raise EncodeError(detail, rule="field_not_allowed", path=field.key)
 
     def _check_not_begun(self, written: bytes | bytearray) -> None:
@@ -406,16 +410,21 @@ class _Writer:
                 if has_head:
                     self.head_end = len(self.out)
                 self._body(field, value)
-            elif is_always or (not self._is_left_out(field, value, spare, field.key) and self._present(field, value)):
+            elif is_always:
                 self._write(field.wire, value, field.key)
-                self._check_begun(field, self.out[begun[field.name] :])
+            elif not self._is_left_out(field, value, spare, field.key) and self._present(field, value):
+                self._write(field.wire, value, field.key)
+                if isinstance(field.when, n.Begins):
+                    self._check_begun(field, field.when, self.out[begun[field.name] :])
             if apart:
                 self._fill(field, value, begun, apart)
         if has_head and self.head_end is None:
             self.head_end = len(self.out)
-        self._check_left_out()
-        self._check_not_begun(self.out)
-        self.not_begun = []
+        if self.left_out:
+            self._check_left_out()
+        if self.not_begun:
+            self._check_not_begun(self.out)
+            self.not_begun = []
         return bytes(self.out)
 
     def _is_left_out(self, field: n.Field, value: Any, spare: int, path: str) -> bool:
@@ -664,7 +673,8 @@ class _Writer:
         if not isinstance(field.when, n.IfLeft | n.Begins | n.With) or given is not None:
             at = len(self.out)
             self._write(field.wire, given, path)
-            self._check_begun(field, self.out[at:])
+            if isinstance(field.when, n.Begins):
+                self._check_begun(field, field.when, self.out[at:])
         return True
 
     def _int_bytes(self, wire: n.Int, value: Any, path: str) -> bytes:
