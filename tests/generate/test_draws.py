@@ -8,7 +8,7 @@ import pytest
 
 from tests.generate.toys import SENSOR
 from wirelake.generate.draws import Draw, conditional, int_bounds, random_free, random_text, value_maker, word_maker
-from wirelake.spec import When, be, le, text, within
+from wirelake.spec import Struct, When, be, choice, field, le, nested, optional, text, u8, within
 from wirelake.spec import nodes as n
 from wirelake.spec.resolve import layout
 
@@ -70,3 +70,15 @@ def test_a_step_is_taken_only_if_the_condition_holds() -> None:
     for kind in (0, 1, 2):
         step(Draw(Random(0)), {"kind": kind})
     assert taken == [{"kind": 1}, {"kind": 2}]
+
+
+class Chain(Struct):
+    """It goes on nearly always, so that most of what is drawn is too long."""
+
+    again: int = field(u8, "whether there is another one")
+    behind: Chain | None = optional(nested(lambda: Chain, depth=3), "the next one", when=When("again"))
+
+
+def test_what_holds_itself_inside_of_a_choice_is_drawn_anew_where_it_goes_too_deep() -> None:
+    make = value_maker(choice(u8, {0: u8, 1: nested(Chain)}), READING)
+    assert {make(Draw(Random(seed))).tag for seed in range(50)} == {0, 1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -454,7 +455,7 @@ def _choice(wire: n.Choice[Any], layout: Layout) -> Maker:
     tags = list(known)
     makers: dict[Any, Maker] = {}
 
-    def make(draw: Draw) -> Tagged:
+    def make(draw: Draw) -> Any:
         is_deep = draw.depth >= min(wire.depth - 1, _DEEP)
         tag = _pick(draw.rng, flat if is_deep else tags)
         if known[tag] is None:
@@ -463,30 +464,35 @@ def _choice(wire: n.Choice[Any], layout: Layout) -> Maker:
             makers[tag] = value_maker(known[tag], layout)
         return Tagged(tag, makers[tag](draw._replace(depth=draw.depth + 1)))
 
-    return make
+    return _anew_if_too_deep(wire, make)
 
 
 def _holding_itself(wire: n.Choice[Any], layout: Layout) -> Maker:
-    """Return what draws a structure that may hold itself, anew where it goes too deep."""
+    """Return what draws a structure that may hold itself."""
     made: list[Maker] = []
 
-    def inside(draw: Draw) -> Any:
+    def make(draw: Draw) -> Any:
         if draw.depth >= wire.depth:
             raise _TooDeep
         if not made:
             made.append(value_maker(wire.known[None], layout))
         return made[0](draw._replace(depth=draw.depth + 1))
 
-    def make(draw: Draw) -> Any:
-        for _ in range(1 if draw.depth else 50 * TRIES):
-            try:
-                return inside(draw)
-            except _TooDeep:
-                if draw.depth:
-                    raise
+    return _anew_if_too_deep(wire, make)
+
+
+def _anew_if_too_deep(wire: n.Choice[Any], make: Maker) -> Maker:
+    """Return what draws again where values lie too deep; the outermost one does, whatever it holds."""
+
+    def again(draw: Draw) -> Any:
+        if draw.depth:
+            return make(draw)
+        for _ in range(50 * TRIES):
+            with suppress(_TooDeep):
+                return make(draw)
         raise EncodeError(f"nothing of {wire.depth} levels was drawn", rule="depth_limit")
 
-    return make
+    return again
 
 
 def _counting(count: n.Number | n.Bits) -> n.Int:
