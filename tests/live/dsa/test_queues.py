@@ -25,12 +25,12 @@ def value(text: bytes = b"\x00\x00\x01") -> Update:
     return Update([(b"", text)])
 
 
-def sent(queue: Queue) -> list[bytes]:
+def sent(queue: Queue, now: float = 0.0) -> list[bytes]:
     """Everything that there is to send, one body after the other."""
     bodies = []
     while (item := queue.next()) is not None:
         bodies.append(item.update.pages[item.sent][1])
-        queue.page_sent(item, len(bodies))
+        queue.page_sent(item, len(bodies), now)
     return bodies
 
 
@@ -84,7 +84,7 @@ def test_a_group_that_is_being_sent_stays_when_there_is_too_much() -> None:
     queue.put(group, 0.0)
     item = queue.next()
     assert item is not None
-    queue.page_sent(item, 1)
+    queue.page_sent(item, 1, 0.0)
     group.pages.append((b"b", b"p1"))
     group.is_whole = True
     queue.grow(group, 20, 0.0)
@@ -114,6 +114,16 @@ def test_what_is_not_acknowledged_is_sent_again_from_its_first_page() -> None:
     assert sent(queue) == [b"p0", b"p1", b"2"]
     queue.disconnected(100.0, has_acks=False)
     assert sent(queue) == [], "who never acknowledges gets nothing twice"
+
+
+def test_what_was_sent_a_moment_ago_may_still_be_acknowledged_however_old_it_is() -> None:
+    queue = Queue(Wish(DURABLE, 1000, 600))
+    queue.put(value(b"1"), 0.0)
+    assert sent(queue, 100.0) == [b"1"]
+    queue.disconnected(101.0, has_acks=False)
+    assert sent(queue, 102.0) == [b"1"]
+    queue.disconnected(140.0, has_acks=False)
+    assert sent(queue) == []
 
 
 class Life(RuleBasedStateMachine):
@@ -160,7 +170,7 @@ class Life(RuleBasedStateMachine):
             self.ack_id += 1
             number, at = self.wanted.pop(0)
             assert int.from_bytes(item.update.pages[0][1], "big") == number
-            self.queue.page_sent(item, self.ack_id)
+            self.queue.page_sent(item, self.ack_id, self.now)
             self.in_flight.append((self.ack_id, number, at))
             while sum(21 for _ in self.in_flight) > 200:
                 self.in_flight.pop(0)

@@ -74,12 +74,13 @@ class Update:
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """An update in the queue. ``sent`` counts its pages; ``ack_id`` is that of the last one."""
+    """An update in the queue. ``sent`` counts its pages; ``ack_id`` and ``sent_at`` are those of the last one."""
 
     number: int
     update: Update
     at: float
     sent: int = 0
+    sent_at: float = 0.0
     ack_id: int = 0
 
 
@@ -142,10 +143,10 @@ class Queue:
             self._drop_first(is_loss=False)
         return None
 
-    def page_sent(self, item: Item, ack_id: int) -> None:
+    def page_sent(self, item: Item, ack_id: int, now: float) -> None:
         """The next page of the first is handed over."""
         item.sent += 1
-        item.ack_id = ack_id
+        item.ack_id, item.sent_at = ack_id, now
         if item.sent < len(item.update.pages) or not item.update.is_whole:
             return
         self.waiting.popleft()
@@ -165,7 +166,7 @@ class Queue:
 
     def disconnected(self, now: float, *, has_acks: bool) -> None:
         """The connection is gone. What is not acknowledged will be sent again, unless the peer never acknowledges."""
-        while self.unacked and not has_acks and now - self.unacked[0].at > ACK_SECONDS:
+        while self.unacked and not has_acks and now - self.unacked[0].sent_at > ACK_SECONDS:
             self._forget_oldest()
         while self.unacked:
             item = self.unacked.pop()

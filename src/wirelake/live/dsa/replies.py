@@ -151,7 +151,7 @@ class Subscription:
             if self.no_stream:
                 status = CLOSED
                 self._responder.forget(self.key)
-        queue.page_sent(item, ack_id)
+        queue.page_sent(item, ack_id, now)
         return Outgoing(p.SUB_R, self.key[0], bytes((0, status)) + head, body, queue.is_durable)
 
 

@@ -68,6 +68,8 @@ class Responder:
         """Replies that are only a status."""
         self._pool = Pool()
         self._connection: Connection | None = None
+        self._has_acks = False
+        """Whether the peer has ever acknowledged anything."""
         self._actions = 0
         self._now = 0.0
 
@@ -94,13 +96,13 @@ class Responder:
 
     def detach(self, now: float) -> None:
         """Streams end with their connection, but for durable subscriptions."""
-        has_acks = self._connection is not None and self._connection.peer_acks
+        self._has_acks |= self._connection is not None and self._connection.peer_acks
         self._connection, self._now = None, now
         self._short.clear()
         streams, self._streams = list(self._streams.values()), {}
         for stream in streams:
             if isinstance(stream, Subscription) and stream.queue.is_durable and not stream.no_stream:
-                stream.queue.disconnected(now, has_acks=has_acks)
+                stream.queue.disconnected(now, has_acks=self._has_acks)
                 self._park(stream, now + SESSION_SECONDS)
             else:
                 self._leave(stream)

@@ -127,7 +127,7 @@ class Subscriber:
                 status, queue.has_lost = DROPPED, False
             if self.is_once and not is_closed(status) and status != INITIALIZING:
                 status = CLOSED
-        queue.page_sent(item, ack_id)
+        queue.page_sent(item, ack_id, now)
         if is_closed(status):
             self.end()
         is_kept = queue.is_durable and not is_closed(status)
