@@ -97,7 +97,10 @@ class DsaPlayer(Player):
     def publish(self, topic: str) -> None:
         """Set a node of its own; the path is the topic that others see."""
         ident = self.next_ident(f"{self.path}/{topic}")
-        if any(subscription.queue.is_durable for subscription in self.nodes[topic].subscribers):
+        subscribers = self.nodes[topic].subscribers
+        if subscribers:
+            self.life.asked.add(ident)
+        if any(subscription.queue.is_durable for subscription in subscribers):
             self.life.kept.add(ident)
         self.nodes[topic].set(ident + " " * self.life.chance.choice((0, 10, 500)))
         self.link.flush(self.now)
@@ -146,6 +149,8 @@ class DsaLife(Life):
         """What was published when the publisher had a durable queue for it: a broker may not have come to ask for one
         before its connection was cut.
         """
+        self.asked: set[str] = set()
+        """What was published when a broker had asked for it: it has yet to do so on a new connection."""
         if self.chance.random() < 0.3:
             self.hub.crash_at = self.chance.randrange(1, 60)
 
@@ -171,13 +176,20 @@ class DsaLife(Life):
             for pattern in promise.patterns:
                 qos = int(pattern[0])
                 subscriber, publisher = promise.subscriber, promise.publisher
-                is_bound = (
+                have_stayed = (
                     subscriber.epoch == promise.subscriber_epoch and publisher.epoch == promise.publisher_epoch
-                ) or (qos >= 2 and promise.ident in self.kept)
+                )
+                is_durable = qos >= 2 and promise.ident in self.kept and not self._has_given_up(publisher)
+                is_bound = (have_stayed and promise.ident in self.asked) or is_durable
                 if is_bound and not self._has_left(promise, pattern):
                     assert f"{qos} {promise.ident}" in subscriber.got, f"{subscriber.name} never got {promise.ident}"
         assert self.world.messages >= 50 and self.world.faults, "a life too quiet"
         self.check()
+
+    def _has_given_up(self, publisher: Player) -> bool:
+        """Whether a durable subscription was not asked for again within a minute: its connection was silent."""
+        assert isinstance(publisher, DsaPlayer)
+        return publisher.link.counts["subscriptions_expired"] > 0
 
     def _has_left(self, promise: Any, pattern: str) -> bool:
         return any(left == pattern for left, _ in promise.subscriber._left)

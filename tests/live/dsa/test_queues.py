@@ -122,7 +122,9 @@ def test_what_was_sent_a_moment_ago_may_still_be_acknowledged_however_old_it_is(
     assert sent(queue, 100.0) == [b"1"]
     queue.disconnected(101.0, has_acks=False)
     assert sent(queue, 102.0) == [b"1"]
-    queue.disconnected(140.0, has_acks=False)
+    queue.disconnected(101.0, has_acks=False)
+    assert sent(queue, 150.0) == [b"1"], "the connection was silent from then on"
+    queue.disconnected(181.0, has_acks=False)
     assert sent(queue) == []
 
 

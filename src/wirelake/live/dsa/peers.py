@@ -57,6 +57,8 @@ class Peer:
         self.newest: int | None = None
         """The highest ack id that came on connections before this one."""
         self.has_acks = False
+        self.heard_at = 0.0
+        """When something came on its last connection."""
         """Whether it has ever acknowledged anything."""
         self.gone_at = 0.0
         self.streams: dict[tuple[int, bool], Stream] = {}
@@ -252,6 +254,7 @@ class Peer:
             return
         self.newest = connection.newest or self.newest
         self.has_acks |= connection.peer_acks
+        self.heard_at = connection.heard
         self.gone_at = self.desk.now
         self.unsent = 0
         for stream in list(self.streams.values()):

@@ -164,9 +164,11 @@ class Queue:
             self._forget_oldest()
         return len(self.unacked) < before
 
-    def disconnected(self, now: float, *, has_acks: bool) -> None:
-        """The connection is gone. What is not acknowledged will be sent again, unless the peer never acknowledges."""
-        while self.unacked and not has_acks and now - self.unacked[0].sent_at > ACK_SECONDS:
+    def disconnected(self, heard_at: float, *, has_acks: bool) -> None:
+        """The connection is gone. What is not acknowledged will be sent again, unless the peer never acknowledges: it
+        was heard long after that was sent, and has not.
+        """
+        while self.unacked and not has_acks and heard_at - self.unacked[0].sent_at > ACK_SECONDS:
             self._forget_oldest()
         while self.unacked:
             item = self.unacked.pop()

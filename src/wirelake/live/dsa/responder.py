@@ -96,13 +96,16 @@ class Responder:
 
     def detach(self, now: float) -> None:
         """Streams end with their connection, but for durable subscriptions."""
-        self._has_acks |= self._connection is not None and self._connection.peer_acks
+        heard_at = now
+        if self._connection is not None:
+            self._has_acks |= self._connection.peer_acks
+            heard_at = self._connection.heard
         self._connection, self._now = None, now
         self._short.clear()
         streams, self._streams = list(self._streams.values()), {}
         for stream in streams:
             if isinstance(stream, Subscription) and stream.queue.is_durable and not stream.no_stream:
-                stream.queue.disconnected(now, has_acks=self._has_acks)
+                stream.queue.disconnected(heard_at, has_acks=self._has_acks)
                 self._park(stream, now + SESSION_SECONDS)
             else:
                 self._leave(stream)

@@ -171,7 +171,7 @@ class Subscriber:
     def lose(self, *, has_acks: bool) -> None:
         """The connection of the requester is gone: a durable queue stays, and collects."""
         self.detach()
-        self.queue.disconnected(self.peer.desk.now, has_acks=has_acks)
+        self.queue.disconnected(self.peer.heard_at, has_acks=has_acks)
         if not self.queue.is_durable:
             self.discard()
         else:
