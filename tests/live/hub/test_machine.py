@@ -66,12 +66,16 @@ def test_memory_is_given_back_when_clients_have_gone_and_only_then(monkeypatch: 
         nonlocal connections
         monkeypatch.setattr(machine, "trim", lambda: trims.append(connections))
         guard = MemoryGuard(0.4, lambda: connections)
-        guard._trimmed = -machine.TRIM_BYTES
+        guard._idle = -machine.TRIM_BYTES
         guard.look()
         assert not trims
         connections = 50
         guard.look()
         guard.look()
         assert trims == [50]
+        connections = 20
+        guard._trim_at = 0.0
+        guard.look()
+        assert trims == [50, 20], "what they took is free a moment later, so the rest counts too"
 
     run(main)

@@ -19,7 +19,7 @@ CALM_SHARE = 0.95
 """Of the limit: below it newcomers are let in again."""
 TRIM_SECONDS = 5.0
 TRIM_BYTES = 64 << 20
-"""Free memory is given back when the process has grown by so much since the last time, at most that often."""
+"""Free memory is given back when clients go and the process has so much more than at first, at most that often."""
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 FRESH_SECONDS = 0.5
 
@@ -91,7 +91,7 @@ class MemoryGuard:
         self.is_short = False
         self._process = psutil.Process()
         self._connections = connections
-        self._trimmed = self.used
+        self._idle = self.used
         self._trim_at = 0.0
         self._most_connections = 0
         self.look()
@@ -114,12 +114,12 @@ class MemoryGuard:
             log.warning(text, bytes=used, limit=self.limit)
         connections = self._connections()
         self._most_connections = max(self._most_connections, connections)
-        have_gone = connections <= self._most_connections // 2  # and what they took was perhaps not given back yet
-        if have_gone and used > self._trimmed + TRIM_BYTES and time.monotonic() > self._trim_at:
+        # What a client took is free only after it has gone: each time that half of the rest has gone, there is more.
+        have_gone = connections <= self._most_connections // 2 and self._most_connections > 0
+        if have_gone and used > self._idle + TRIM_BYTES and time.monotonic() > self._trim_at:
             self._trim_at = time.monotonic() + TRIM_SECONDS
             self._most_connections = connections
             trim()
-            self._trimmed = self.used
 
 
 def trim() -> None:
