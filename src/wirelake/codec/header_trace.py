@@ -16,7 +16,7 @@ See = Callable[[str, int, int, Any, str], None]
 
 
 def trace_header(layout: Layout, data: bytes, header: Header, see: See) -> None:
-    """Tell about the parts of a header, as far as they are there; fields of messages are told by who reads them."""
+    """Show the parts of a header that are there. Whoever reads the fields of a message shows those."""
     at = 0
     for part in layout.frame.parts:
         if isinstance(part, n.Kept) and part.name in layout.loose:

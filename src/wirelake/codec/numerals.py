@@ -167,7 +167,7 @@ def _digits(wire: n.Digits, data: Buffer, start: int, stop: int, path: str) -> t
 
 
 def _padded(wire: n.Digits, text: bytes, start: int, end: int, path: str) -> tuple[int, int]:
-    """Return the number in so many bytes, and where they end. Those that stand for none at all are refused."""
+    """Return the number in a fixed number of bytes, and where they end. Refuse bytes that hold no digits."""
     if end < 0:
         raise _more(path, len(text))
     digits = text.rstrip(wire.pad) if wire.pad else text.lstrip(wire.pad_before)

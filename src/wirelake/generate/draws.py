@@ -253,7 +253,7 @@ def _run(wire: n.Run[Any], most: int | None = None) -> Maker:
 
 
 def _in_units(wire: n.Run[Any], most: int | None) -> Maker:
-    """Return what makes values of so many units: what is over is cut off."""
+    """Return what makes values whose length is a whole number of units."""
     fewest, longest = n.sizes(wire.length)
     limit = min(each for each in (longest, wire.most, most) if each is not None)
     make = _run(replace(wire, length=None, most=limit))
@@ -272,7 +272,7 @@ def _in_units(wire: n.Run[Any], most: int | None) -> Maker:
 
 
 def _without_pad(wire: n.Run[Any]) -> Maker:
-    """Return what makes values that have no more than so many bytes, and no filling at their end, or beginning."""
+    """Return what makes values that fit into the fixed size and do not end, or begin, with the filling."""
     make = _run(replace(wire, length=None, pad=b"", pad_before=b"", most=wire.length))
 
     def drawn(draw: Draw) -> Any:

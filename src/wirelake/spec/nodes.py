@@ -722,7 +722,7 @@ class Ends:
 
 @dataclass(frozen=True)
 class Opaque:
-    """Bytes of which nothing is known: a frame has so many of them, the last one those that are left at the end.
+    """Any bytes. A frame takes ``most`` of them, and the last frame of a stream what is left.
 
     Only a message that says ``then=`` leads to such a frame.
     """

@@ -280,7 +280,7 @@ end
 --@ end
 --@ when opaque
 
--- Bytes of which nothing is known: those that are there.
+-- Any bytes, as many as are there.
 function part_of.opaque(h, part)
     if h.at >= h.available then return true end
     h.length = math.min(h.available, h.at + part.most)
